@@ -15,10 +15,13 @@
 //! 4. Costs and times are counted in units, and rounded so that no call is admitted early.
 //! 5. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
-//!    passed.
+//!    passed. If nothing is owed, the time since then is carried over, rounded down. So if the spent
+//!    number is kept, the end of the backlog, in tokens from now, never falls by a change.
 //! 6. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue. The charge begins after the units that
 //!    had passed a nanosecond earlier, so a grant that is late gains no fraction.
+//! 7. A backlog beyond the burst means that the clock was set back, unless it was made so: by a
+//!    forced charge, or by a change to a lower burst.
 
 use super::params::{MAX_TAT, Params, clamped};
 use super::promise::Promise;
@@ -67,20 +70,22 @@ impl Tat {
         }
     }
 
-    /// Returns the end of the same backlog under other parameters. It does not give out a unit that
-    /// has begun to pass, so a change makes nothing available; but nothing is carried over to or
-    /// from a quota without a limit.
+    /// Returns the end of the same backlog under other parameters; or the unit in the past at which
+    /// it ended, rounded up. It does not give out a unit that has begun to pass, so a change makes
+    /// nothing available; but nothing is carried over to or from a quota without a limit.
     pub(crate) fn carry(self, how: QuotaChange, old: &Params, new: &Params, now: Tick) -> Self {
         if old.is_unlimited() || new.is_unlimited() {
             return Self::from_units(new.units_at(now));
         }
         let tolerance = [old.burst_tolerance, new.burst_tolerance];
         let interval = [old.emission_interval, new.emission_interval];
-        let owed = self.backlog_at(old.units_at(now));
-        match how.scaled(owed, tolerance, interval) {
-            0 => Self::from_units(new.units_at(now)),
-            owed => Self::from_units(new.units_after(now).saturating_add(owed)),
-        }
+        let passed = old.units_at(now);
+        let owed = how.scaled(self.backlog_at(passed), tolerance, interval);
+        let idle = u128::from(passed.saturating_sub(self.0));
+        let idle = idle * u128::from(interval[1]) / u128::from(interval[0]);
+        let idle = u64::try_from(idle).unwrap_or(u64::MAX);
+        let end = new.units_after(now).saturating_add(owed);
+        Self::from_units(end.saturating_sub(idle))
     }
 
     /// Removes `units` from the backlog.
@@ -96,6 +101,8 @@ pub(crate) struct Gcra {
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
+    /// The end of the newest backlog that was beyond the burst when it was made.
+    pub(super) overdrawn: Tat,
 }
 
 impl Gcra {
@@ -113,11 +120,26 @@ impl Gcra {
             params,
             tat,
             refunds: Refunds::default(),
+            overdrawn: Tat::from_units(0),
         }
     }
 
-    /// Charges the part that fits before the end of time.
+    /// Moves the end of the backlog.
+    pub(super) fn delay(&mut self, units: u64) {
+        if units > 0 {
+            self.tat = Tat::from_units(self.tat.end().saturating_add(units));
+            self.overdrawn = self.tat;
+        }
+    }
+
+    /// Ends the idle time, if nothing is owed.
+    pub(super) fn raise(&mut self, now: Tick) {
+        self.tat = Tat::from_units(self.tat.end().max(self.params.units_at(now)));
+    }
+
+    /// Charges the part that fits before the end of time. A charge of 0 changes nothing.
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {
+        let start = if cost == 0 { 0 } else { start };
         let start = self.tat.end().max(start);
         let room = self.params.tokens(MAX_TAT.saturating_sub(start));
         let cost = cost.min(room);
@@ -127,8 +149,18 @@ impl Gcra {
             generation: 0,
             cost,
             at,
-            owed: self.tat.backlog_at(self.params.units_at(at)),
+            owed: self.note_overdraft(at),
         }
+    }
+
+    /// Returns the backlog after a charge or a change, and remembers its end if it is beyond the
+    /// burst.
+    fn note_overdraft(&mut self, now: Tick) -> u64 {
+        let owed = self.tat.backlog_at(self.params.units_at(now));
+        if owed > self.params.burst_tolerance {
+            self.overdrawn = self.tat;
+        }
+        owed
     }
 }
 
@@ -208,7 +240,9 @@ impl Rule for Gcra {
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {
-        self.tat.backlog_at(self.params.units_at(now)) > self.params.burst_tolerance
+        // No call that asked has led to more than the burst.
+        self.tat.end() > self.overdrawn.end()
+            && self.tat.backlog_at(self.params.units_at(now)) > self.params.burst_tolerance
     }
 
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) {
@@ -223,6 +257,8 @@ impl Rule for Gcra {
         };
         self.params = params.starting(begun);
         self.tat = self.tat.carry(how, &old, &self.params, now);
+        self.overdrawn = Tat::from_units(0);
+        self.note_overdraft(now);
     }
 
     fn follow(&mut self, windows: bool, end: Tick, now: Tick, earlier: u64) -> OfOthers {
@@ -247,6 +283,7 @@ impl Rule for Gcra {
             // Tickets continue as before.
             self.refunds.total += self.tat.end().saturating_sub(tat.end());
             self.tat = tat;
+            self.note_overdraft(now);
         }
         OfOthers::Growing {
             end: self.params.tick_at(self.params.units_at(now) + 1),

@@ -112,7 +112,14 @@ impl RuleState {
     /// Moves the end of the backlog, if the rule decides by that.
     pub(crate) fn delay(&mut self, units: u64) {
         if let Self::Gcra(gcra) = self {
-            gcra.tat = Tat::from_units(gcra.tat.end().saturating_add(units));
+            gcra.delay(units);
+        }
+    }
+
+    /// Ends the idle time, if the rule decides by the end of the backlog and nothing is owed.
+    pub(crate) fn raise(&mut self, now: Tick) {
+        if let Self::Gcra(gcra) = self {
+            gcra.raise(now);
         }
     }
 
@@ -204,6 +211,7 @@ impl Forecast<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::quota_change::QuotaChange;
     use super::*;
 
     /// No limiter on a manual clock shows this: only the system clock can be set back.
@@ -221,6 +229,27 @@ mod tests {
             // Nothing more is admitted there, and less in doubt.
             assert!(rule.backlog(before) >= capacity, "{algorithm}");
             assert!(rule.due(0, 1) > now, "{algorithm}");
+        }
+    }
+
+    /// A backlog that no call asked for does not mean that the clock was set back.
+    #[test]
+    fn is_ahead_of_with_a_backlog_beyond_the_burst_is_false() {
+        let now = Tick::from_nanos(100_000_000_000);
+        let keep = QuotaChange::KeepSpent;
+        for &algorithm in Algorithm::all() {
+            let quota = |count| Quota::per_second(count).burst(count);
+            let mut rule = RuleState::new(algorithm, quota(50), false);
+            rule.lock(rule.tat());
+            let capacity = rule.capacity();
+            rule.charge(now, capacity);
+            rule.change(&algorithm.promise(quota(5)), keep, now);
+            assert!(
+                rule.due(0, 1) > now && !rule.is_ahead_of(now),
+                "{algorithm}"
+            );
+            rule.charge(now, 3 * capacity);
+            assert!(!rule.is_ahead_of(now), "{algorithm}");
         }
     }
 }

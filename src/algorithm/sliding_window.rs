@@ -189,6 +189,13 @@ impl SlidingWindow {
         this.count.saturating_add(before)
     }
 
+    /// Returns the part of a call by which [`used`](Self::used) is rounded up, times the period.
+    fn rounded_up(self, now: u64) -> u128 {
+        let left = self.period - now.saturating_sub(self.start);
+        let [previous, left, period] = [self.previous, left, self.period].map(u128::from);
+        (previous * left).next_multiple_of(period) - previous * left
+    }
+
     /// Returns the first nanosecond at which `cost` fits; `cost` is at most the limit.
     #[inline(always)]
     fn first(self, cost: u64) -> u64 {
@@ -331,7 +338,7 @@ impl Rule for SlidingWindow {
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {
-        clamped(now) < self.start || self.count > self.most
+        clamped(now) < self.start
     }
 
     /// Keeps the spent part that belongs to the previous window. It continues to fade.
@@ -346,19 +353,30 @@ impl Rule for SlidingWindow {
         let start = now - now % new.period;
         let previous = match used {
             0 => 0,
+            _ if how == QuotaChange::KeepSpent && new.period == self.period => this.previous,
             // It is rounded down, so that in doubt the rest is in this window, where it counts for
             // longer.
             _ => {
                 let fading = scaled(used - this.count.min(used), used, owed);
-                scaled(fading, new.period - (now - start), new.period).min(new.most)
+                scaled(fading, new.period - (now - start), new.period)
             }
         };
         *self = Self {
             start,
-            previous,
+            previous: previous.min(new.most),
             ticket: this.ticket.wrapping_add(this.count),
             ..new
         };
+        // If the estimate is rounded up by more than before, a part of a call becomes available. Then
+        // everything is in this window.
+        let [old_most, new_most] = match how {
+            QuotaChange::Proportional => [this.most, new.most].map(u128::from),
+            QuotaChange::KeepSpent => [1, 1],
+        };
+        let allowed = this.rounded_up(now) * u128::from(new.period) / old_most;
+        if self.rounded_up(now) * u128::from(this.period) > allowed.saturating_mul(new_most) {
+            self.previous = 0;
+        }
         self.count = owed.saturating_sub(self.used(now));
     }
 

@@ -75,6 +75,7 @@
 //!   to refill.
 //! - [`requota`](crate::Keyed::requota) is necessary after a change: a key in use keeps its quota.
 //! - Without [`quota_change`](crate::Keyed::quota_change), a tenant that has spent its burst has nothing of a larger
-//!   one either: the default keeps the spent part in proportion.
+//!   one either, and a tenant that goes back and forth between two plans gets more than either allows: the default
+//!   keeps the spent part in proportion. See [which of the two](crate::rate::QuotaChange#which-of-the-two).
 //!
 //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/

@@ -10,7 +10,7 @@ use super::map::Map;
 use super::shard::Contents;
 use super::{Keyed, WhenFull};
 use crate::time::Tick;
-use crate::{Clock, Quota, RateLimiter};
+use crate::{Algorithm, Clock, Quota, RateLimiter};
 
 /// Entries that all become idle after the same time, and the entries that were looked at.
 struct Looked {
@@ -184,6 +184,20 @@ fn a_key_that_waits_again_is_listed_once() {
         drop(users.key(&1).reserve().unwrap());
         assert_eq!(dedicated(&users), (2, 2));
     }
+}
+
+/// More than the burst is then owed, as if the clock had been set back.
+#[test]
+fn a_key_that_is_refused_after_a_lower_quota_gets_no_limiter() {
+    let each = RateLimiter::new(Quota::per_minute(100))
+        .algorithm(Algorithm::FixedWindow)
+        .clock(Clock::manual());
+    let users = Keyed::<u64, _>::new(each);
+    users.key(&1).try_acquire_many(100).unwrap();
+    users.set_quota(Quota::per_minute(10));
+    let refused = users.key(&1).try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(600)));
+    assert_eq!(dedicated(&users), (0, 0));
 }
 
 /// The lists do not grow when keys are evicted while they have limiters.

@@ -34,9 +34,10 @@ use crate::wait::Waiting;
 /// measured by the ticks of the [charges](super::Charge::at). There are three exceptions:
 ///
 /// - Calls that exceed the quota on request: [`Oversize::Overdraft`] and [`charge`](Self::charge).
-/// - A burst that [becomes small](Self::set_quota) and large again. Under
-///   [`QuotaChange::Proportional`], the default here, the spent share of the large burst is then at
-///   most the spent share of the small one.
+/// - A quota that [changes](Self::set_quota) under [`QuotaChange::Proportional`], the default here: a
+///   burst that becomes small and large again. Its spent share is then at most the spent share of
+///   the small one. Under [`QuotaChange::KeepSpent`] the promise holds across all changes, for the
+///   largest rate and the largest burst among the quotas.
 /// - A limit that is [lifted](Quota::UNLIMITED) and set again: its whole burst is then available.
 ///
 /// A waiting task resumes somewhat later than its tick; see [`MissedTickBehavior`]. The algorithm
@@ -706,7 +707,9 @@ impl RateLimiter {
 impl RateLimiter {
     /// Changes the quota immediately, and makes every waiter due according to the new one. The
     /// spent part stays spent: [in proportion](QuotaChange::Proportional) under the default
-    /// algorithm, [in number](QuotaChange::KeepSpent) under all others.
+    /// algorithm, [in number](QuotaChange::KeepSpent) under all others. Customers who may change
+    /// their plan need the number, see [which of the two](QuotaChange#which-of-the-two). A spent
+    /// number beyond a lower burst stays owed, and time pays it off at the new rate.
     ///
     /// Earlier charges still count, and no decision under the old quota is made after this returns.
     /// Earlier charges can no longer be refunded. A quota that means the same as before, such as 60
@@ -757,8 +760,8 @@ impl RateLimiter {
         self.set_quota_with(quota, how);
     }
 
-    /// Changes the quota, and chooses how the spent part carries over. See
-    /// [`set_quota`](Self::set_quota).
+    /// Changes the quota, and chooses how the spent part carries over: [which of the
+    /// two](QuotaChange#which-of-the-two). See [`set_quota`](Self::set_quota).
     ///
     /// # Panics
     ///

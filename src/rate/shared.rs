@@ -238,8 +238,8 @@ impl Shared {
                 };
                 self.confirm(seen, now, Ok((tat, receipt)))
             }
-            // Only a charge beyond the burst, a clock that was set back, or a time that is never
-            // reached leads here.
+            // Only a backlog beyond the burst, a clock that was set back, or a time that is never
+            // reached leads here. The holder of the lock knows which of them it is.
             Err(due)
                 if tat.end() > unit.wrapping_add(params.burst_tolerance) || due > LAST_TICK =>
             {

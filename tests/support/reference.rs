@@ -26,8 +26,6 @@ pub(crate) struct Setup {
     pub(crate) max_waiters: usize,
     pub(crate) missed: Option<MissedTickBehavior>,
     pub(crate) start: u64,
-    /// Whether a grant may begin in the nanosecond before a waiter that was due earlier.
-    pub(crate) lenient: bool,
 }
 
 /// An event since the quota was last changed: its owner, its tick, and what happened.
@@ -107,7 +105,7 @@ impl Reference {
             setup,
             now: setup.start,
             quota: setup.quota,
-            base: Rule::new(setup.algorithm, setup.quota, setup.lenient).owes_nothing(),
+            base: Rule::new(setup.algorithm, setup.quota).owes_nothing(),
             events: Vec::new(),
             owners: 0,
             generation: 0,
@@ -123,9 +121,11 @@ impl Reference {
         let mut owed = self.base.copy();
         for (owner, at, what) in events.iter().copied() {
             match what {
-                What::Charge(cost, on_time) => _ = owed.charge(owner, at, on_time, cost),
-                What::Hold(_, Some(used)) => _ = owed.charge(owner, at, false, used),
-                What::Hold(_, None) => {}
+                What::Charge(cost, is_grant) => _ = owed.charge(owner, at, is_grant, cost),
+                What::Hold(_, used) => {
+                    owed.raise(at);
+                    owed.charge(owner, at, false, used.unwrap_or(0));
+                }
                 What::Refund(cost) => owed.refund(owner, at, cost),
                 What::Pause => owed.spend(at),
                 What::Forced(amount) => owed.owe(at, amount),
@@ -159,30 +159,24 @@ impl Reference {
         !is_paused && is_possible && owed.fits(tick, all)
     }
 
-    /// Returns whether a call that is granted at a tick did not fit before.
-    fn is_on_time(&self, owed: &dyn Owed, at: i128, held: i128, cost: u64) -> bool {
-        self.setup.lenient || !self.fits(owed, at - 1, held, cost)
-    }
-
     /// Returns the tick of a call with this many waiters in front, if nothing else happens.
     fn foresee(&self, ahead: usize, held: i128, cost: u64) -> Option<u64> {
         let (mut owed, mut at) = (self.owed(), i128::from(self.now));
         let front = self.queue.iter().take(ahead).map(|waiter| waiter.cost);
         for cost in front.chain([cost]) {
             at = first(at, |tick| self.fits(&*owed, tick, held, cost))?;
-            let on_time = self.is_on_time(&*owed, at, held, cost);
-            owed.charge(NOBODY, at, on_time, cost.into());
+            owed.charge(NOBODY, at, true, cost.into());
         }
         Some(at as u64)
     }
 
     /// Charges at a tick, with any backlog.
-    fn book(&mut self, at: i128, on_time: bool, cost: u64) -> Charged {
+    fn book(&mut self, at: i128, is_grant: bool, cost: u64) -> Charged {
         let (owner, mut owed) = (self.owners, self.owed());
-        let (charged, charged_at) = owed.charge(owner, at, on_time, cost.into());
+        let (charged, charged_at) = owed.charge(owner, at, is_grant, cost.into());
         self.owners += 1;
         self.events
-            .push((owner, at, What::Charge(cost.into(), on_time)));
+            .push((owner, at, What::Charge(cost.into(), is_grant)));
         Charged {
             owner,
             generation: self.generation,
@@ -224,8 +218,7 @@ impl Reference {
             }
             let since = self.earliest().max(head.joined.max(self.changed).into());
             let at = first(since, fits).expect("due now or before");
-            let on_time = self.is_on_time(&*owed, at, held, head.cost);
-            self.answers[head.name] = Answer::Charged(self.book(at, on_time, head.cost));
+            self.answers[head.name] = Answer::Charged(self.book(at, true, head.cost));
             self.queue.pop_front();
         }
     }
@@ -438,7 +431,7 @@ impl Reference {
     /// Waiters that ask for too much now are refused.
     pub(crate) fn set_quota(&mut self, quota: Quota, how: QuotaChange) {
         let (old, now) = (*self.rule(), i128::from(self.now));
-        let new = Rule::new(self.setup.algorithm, quota, self.setup.lenient);
+        let new = Rule::new(self.setup.algorithm, quota);
         self.quota = quota;
         if old.is(&new) {
             return;

@@ -119,7 +119,10 @@ impl Ledger {
         }
         self.return_to_rule(&charge, cost, now);
         // The idle time until now belongs to the hold before.
-        self.charge(now, 0);
+        self.charge_rule(|rule| {
+            rule.raise(now);
+            Receipt::default()
+        });
         let number = Some(
             self.held
                 .get_or_insert_default()

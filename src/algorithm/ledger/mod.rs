@@ -270,8 +270,9 @@ impl Ledger {
             pause.forced = how.carried(pause.forced, &old.params(), &new.params());
         }
         self.before_pause(now, |rule| rule.change(&new, how, now));
-        if let Some(held) = &mut self.held {
+        if let Some(held) = self.held.as_mut().filter(|held| !held.is_empty()) {
             held.forget_idle();
+            self.before_pause(now, |rule| rule.raise(now));
         }
         self.begin_generation();
     }
@@ -388,7 +389,7 @@ mod tests {
         ledger.paused_until = Tick::default();
         assert!(ledger.is_ahead_of(now));
         // The clock was set back from a time later than the end.
-        ledger.charge(end, 1000);
+        ledger.charge(Tick::from_nanos(90_000_000_000), 5);
         assert!(ledger.is_ahead_of(end));
     }
 }

@@ -379,16 +379,21 @@ impl KeyLimit for RateLimiter {
         }
         // It rejects only at a tick that was read under the lock of the shard: others may have
         // charged at ticks later than the first one.
-        let (now, options) = (rates.now(), &rates.pattern.config);
-        match word.take(cost, now) {
+        let (mut now, options) = (rates.now(), &rates.pattern.config);
+        let mut taken = word.take(cost, now);
+        if matches!(taken, Err(Some(_))) && word.rule().is_ahead_of(now) {
+            // The clock was set back, or more than the burst is owed since a change of the quota.
+            options.clock.correct();
+            now = rates.now();
+            taken = word.take(cost, now);
+        }
+        match taken {
             Ok(charge) => return Ok(Decided::Admitted(charge)),
             Err(None) if options.refuses_oversize() => {
                 return Err(word.exceeds_capacity());
             }
             // The limiter admits the call once everything is paid off.
             Err(None) => {}
-            // The limiter corrects the clock.
-            Err(Some(_)) if word.rule().is_ahead_of(now) => {}
             Err(Some(due)) if !waits => {
                 return Err(options.limited(due, now));
             }

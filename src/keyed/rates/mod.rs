@@ -157,7 +157,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
     /// since the epoch of the clock. So if the period changes, a
     /// [`FixedWindow`](crate::Algorithm::FixedWindow) and a
     /// [`SubInterval`](crate::Algorithm::SubInterval) keep their bounds before the change and after
-    /// it, but not across it.
+    /// it, but not across it: windows of two periods that alternate may admit the sum of both.
     ///
     /// The new quota applies to a key as soon as the call has visited its shard, and to all keys
     /// when the call returns. Keys with [their own quotas](Self::quotas) keep them.

@@ -1,6 +1,7 @@
 //! All charges under a sequence of quotas, for the rules that remember: a sliding log or a sliding
 //! window.
 
+use num_bigint::BigInt;
 use tollgate::rate::QuotaChange;
 use tollgate::{Algorithm, Quota};
 
@@ -100,7 +101,7 @@ impl Rule {
                 let owed = (u128::from(used) * u128::from(new)).div_ceil(u128::from(old));
                 u64::try_from(owed).expect("small in tests")
             }
-            QuotaChange::KeepSpent => used.min(old).min(new) + used.saturating_sub(old),
+            QuotaChange::KeepSpent => used,
             _ => unreachable!("there are two ways"),
         };
         (self.most, self.period) = (new, nanos(quota));
@@ -110,7 +111,7 @@ impl Rule {
                 log.go_on(new, self.period, now);
             }
             Remembered::Log(log) => log.change(new, self.period, owed, now),
-            Remembered::Window(window) => window.change(new, self.period, owed, now),
+            Remembered::Window(window) => window.change(new, self.period, owed, carry, now),
         }
     }
 }
@@ -520,20 +521,47 @@ impl Window {
     }
 
     /// Counts `owed`; the part from the window before fades on, in whole numbers, and is at most
-    /// the limit.
-    pub(crate) fn change(&mut self, most: u64, period: u64, owed: u64, now: u64) {
-        let (this, used) = (self.at(now), u128::from(self.used(now)));
-        let left = u128::from(period - now % period);
-        let fading = (used - u128::from(this.count).min(used)) * u128::from(owed);
-        let fading = fading.checked_div(used).unwrap_or(0);
-        let previous = (fading * u128::from(period) / left).min(u128::from(most));
-        let counts = (previous * left).div_ceil(u128::from(period));
+    /// the limit. If it would then be rounded up by more than before, nothing fades.
+    pub(crate) fn change(
+        &mut self,
+        most: u64,
+        period: u64,
+        owed: u64,
+        carry: QuotaChange,
+        now: u64,
+    ) {
+        let (this, used) = (self.at(now), self.used(now));
+        let big = BigInt::from;
+        let left = period - now % period;
+        let fading = big(used.saturating_sub(this.count)) * owed / used.max(1);
+        let previous = if carry == QuotaChange::KeepSpent && period == this.period {
+            big(this.previous)
+        } else {
+            fading * period / left
+        };
+        let previous = previous.min(big(most));
+        let counted = |previous: &BigInt| (previous * left + (period - 1)) / period;
+        // The parts of a call by which the counts are rounded up, times their periods.
+        let up = |part: BigInt, period: u64| (&part + (period - 1)) / period * period - part;
+        let [old, new] = match carry {
+            QuotaChange::Proportional => [this.most, most],
+            _ => [1, 1],
+        };
+        let allowed = up(this.left(now).into(), this.period) * period / old * new;
+        let previous = if up(&previous * left, period) * this.period > allowed {
+            big(0)
+        } else {
+            previous
+        };
+        let count = (big(owed) - counted(&previous)).max(big(0));
+        let small =
+            |value: BigInt| u64::try_from(value).expect("at most what is owed or the limit");
         *self = Self {
             most,
             period,
             number: now / period,
-            previous: u64::try_from(previous).expect("at most the limit"),
-            count: u64::try_from(u128::from(owed).saturating_sub(counts)).expect("at most owed"),
+            previous: small(previous),
+            count: small(count),
         };
     }
 }

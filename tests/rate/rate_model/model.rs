@@ -123,6 +123,8 @@ impl Owed {
 
     fn book(&mut self, now: u64, start: BigInt, cost: u64, forced: bool) -> Booked {
         let price = self.rule().price(cost);
+        // A charge of 0 changes nothing.
+        let start = if cost == 0 { 0.into() } else { start };
         let number = self.schedule_mut().charge(price, start, now, forced);
         Booked {
             epoch: self.epoch(),
@@ -224,20 +226,17 @@ impl Model for Owed {
         let owed = match carry {
             _ if old.is_unlimited() || new.is_unlimited() => 0.into(),
             QuotaChange::Proportional => up(owed, new.tolerance(), old.tolerance()),
-            QuotaChange::KeepSpent => {
-                let spent = owed.clone().min(old.tolerance());
-                let debt: BigInt = up(owed - &spent, new.interval(), old.interval());
-                up(spent, new.interval(), old.interval()).min(new.tolerance()) + debt
-            }
+            QuotaChange::KeepSpent => up(owed, new.interval(), old.interval()),
             _ => unreachable!("there are two ways"),
         };
         let new = old.then(new, now);
         let mut schedule = Schedule::new(new);
-        // A unit that has begun to pass is not granted.
-        let start = if owed > 0.into() {
-            new.units_up(now)
-        } else {
+        // A unit that has begun to pass is not granted, unless nothing was owed for as long.
+        let start = if old.is_unlimited() || new.is_unlimited() {
             new.units(now)
+        } else {
+            let idle = (old.units(now) - self.schedule().end()).max(0.into());
+            new.units_up(now) - idle * new.interval() / old.interval()
         };
         schedule.charge(owed, start, now, true);
         self.schedules.push(schedule);

@@ -33,12 +33,10 @@ pub(super) enum Kind {
     KeptAboveBurst,
     /// Changes that make a waiter impossible.
     ImpossibleWaiters,
-    /// Grants by a correction or a late timer that begin exactly in the nanosecond before.
-    StrictGrants,
 }
 
 /// The kinds that are not drawn.
-pub(super) const OFF: &[Kind] = &[Kind::KeptAboveBurst, Kind::RefundsBesideHolds];
+pub(super) const OFF: &[Kind] = &[Kind::RefundsBesideHolds];
 
 /// The calls and their frequencies. Waiters, charges and holds are named by positions. `slow` waits
 /// with a waker that lets time jump; `used` settles a hold; `keep` and `scale` change the quota.
@@ -119,7 +117,6 @@ pub(super) fn setups(algorithm: Algorithm) -> impl Strategy<Value = Setup> {
             "the quota does not fit",
             move |(quota, overdraft, max_waiters, missed, start)| {
                 let quota = fitting(algorithm, quota)?;
-                let lenient = OFF.contains(&Kind::StrictGrants);
                 Some(Setup {
                     algorithm,
                     quota,
@@ -127,7 +124,6 @@ pub(super) fn setups(algorithm: Algorithm) -> impl Strategy<Value = Setup> {
                     max_waiters,
                     missed,
                     start,
-                    lenient,
                 })
             },
         )

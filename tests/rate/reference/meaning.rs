@@ -17,7 +17,6 @@ fn reference(algorithm: Algorithm, quota: Quota) -> Reference {
         max_waiters: usize::MAX,
         missed: None,
         start: 0,
-        lenient: false,
     })
 }
 

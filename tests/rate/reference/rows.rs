@@ -115,7 +115,7 @@ a change refuses whoever can no longer be admitted | gcra 1/s burst 5 | try 5, w
 ",
     ),
     (
-        Some(Kind::StrictGrants),
+        None,
         "
 a waiter that was due before a settlement begins at the settlement | gcra 4/17ns | try 1, wait 1, hold 0, advance 6ns,
     used 0 1, advance 4ns, in-use = 1, advance 1ns, in-use = 0

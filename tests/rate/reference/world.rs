@@ -12,7 +12,6 @@ use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Clock, ErrorKind, RateLimiter, Throttle};
 
-use super::draw::{Kind, OFF};
 use crate::support::reference::{Answer, Charged, Reference, Setup};
 use crate::support::scenarios::{Row, Time, Words};
 use crate::support::{Waiter, foreign::calls_when_woken, poll_once};
@@ -107,7 +106,6 @@ impl World {
             max_waiters: usize::MAX,
             missed: None,
             start: 0,
-            lenient: OFF.contains(&Kind::StrictGrants),
         };
         for option in parts {
             let mut words = Words::new(option);

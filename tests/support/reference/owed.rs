@@ -32,12 +32,10 @@ pub(super) struct Rule {
     pub(super) burst: i128,
     /// The tick from which steps are counted.
     start: i128,
-    /// Whether a grant may begin in the nanosecond before a waiter that was due earlier.
-    lenient: bool,
 }
 
 impl Rule {
-    pub(super) fn new(algorithm: Algorithm, quota: Quota, lenient: bool) -> Self {
+    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
         let (count, burst) = (i128::from(quota.count()), i128::from(quota.max_burst()));
         let nanos = quota.period().as_nanos() as i128;
         let (kind, count, period, burst) = match algorithm {
@@ -59,7 +57,6 @@ impl Rule {
             period,
             burst,
             start: 0,
-            lenient,
         }
     }
 
@@ -154,10 +151,12 @@ pub(super) trait Owed {
     fn rule(&self) -> &Rule;
 
     /// Charges the part of a cost for which there is time; returns that part and its tick. A grant
-    /// is `on_time` if its waiter became due in the nanosecond that ends at the tick.
-    fn charge(&mut self, owner: usize, at: i128, on_time: bool, cost: i128) -> (i128, i128);
+    /// serves a waiter.
+    fn charge(&mut self, owner: usize, at: i128, is_grant: bool, cost: i128) -> (i128, i128);
     /// Gives back up to a cost of a charge, except the part that time has paid off.
     fn refund(&mut self, owner: usize, now: i128, cost: i128);
+    /// Ends the time in which nothing was owed.
+    fn raise(&mut self, _at: i128) {}
     /// Spends the burst as of a tick, except for one token.
     fn spend(&mut self, at: i128);
     /// Adds units or calls that cannot be refunded.
@@ -205,14 +204,14 @@ impl Owed for Backlog {
         &self.0
     }
 
-    /// A charge begins now, or at the end of the backlog. A grant of an even rule begins there too
+    /// A charge begins now, or at the end of the backlog; one of 0 changes nothing. A grant of an even rule begins there too
     /// if that is within the nanosecond that ends now.
-    fn charge(&mut self, owner: usize, at: i128, on_time: bool, cost: i128) -> (i128, i128) {
+    fn charge(&mut self, owner: usize, at: i128, is_grant: bool, cost: i128) -> (i128, i128) {
         let (rule, end) = (self.0, self.end());
         let (before, now) = (rule.units(at - 1), rule.units(at));
-        let is_even = rule.kind == Kind::Even || rule.lenient && rule.period == 1;
-        let is_within = before < end || rule.lenient && before == end;
-        let start = if on_time && is_even && is_within {
+        let is_even = rule.kind == Kind::Even;
+        let is_within = before < end;
+        let start = if cost == 0 || is_grant && is_even && is_within {
             end
         } else {
             end.max(now)
@@ -235,6 +234,11 @@ impl Owed for Backlog {
         }
     }
 
+    fn raise(&mut self, at: i128) {
+        let start = self.end().max(self.0.units(at));
+        self.push(NOBODY, start, 0);
+    }
+
     fn spend(&mut self, at: i128) {
         let spent = self.0.units(at) + self.0.tolerance() - self.0.interval();
         let end = self.end();
@@ -254,10 +258,17 @@ impl Owed for Backlog {
         (units.max(0), self.0.interval())
     }
 
+    /// A unit that has begun to pass is not given out again, unless nothing was owed for as long.
     fn change(&self, to: Rule, how: QuotaChange, now: i128) -> Box<dyn Owed> {
-        let mut changed = to.owes_nothing();
-        changed.owe(now, self.0.scaled(self.counts(now).0, &to, how));
-        changed
+        let mut changed = Self(to, Vec::new());
+        if !self.0.is_unlimited() && !to.is_unlimited() {
+            let owed = self.0.scaled(self.counts(now).0, &to, how);
+            let idle = (self.0.units(now) - self.end()).max(0);
+            let idle = idle * to.interval() / self.0.interval();
+            let begun = to.units_with(now, to.period - 1);
+            changed.push(NOBODY, (begun - idle).max(0), owed);
+        }
+        Box::new(changed)
     }
 }
 
@@ -306,7 +317,7 @@ impl Owed for Log {
     }
 
     /// Ticks rise: nothing is charged before the newest charge.
-    fn charge(&mut self, owner: usize, at: i128, _on_time: bool, cost: i128) -> (i128, i128) {
+    fn charge(&mut self, owner: usize, at: i128, _is_grant: bool, cost: i128) -> (i128, i128) {
         let made = self.1.iter().filter(|unit| unit.1 == unit.2);
         let at = made.map(|unit| unit.2).max().unwrap_or(0).max(at);
         let fits = |_: &i128| self.book(owner, at.min(LAST_TICK));
@@ -424,7 +435,7 @@ impl Owed for Window {
         &self.rule
     }
 
-    fn charge(&mut self, owner: usize, at: i128, _on_time: bool, cost: i128) -> (i128, i128) {
+    fn charge(&mut self, owner: usize, at: i128, _is_grant: bool, cost: i128) -> (i128, i128) {
         *self = self.at(at);
         let cost = cost.min(MOST_COUNTED - self.count);
         self.count += cost;
@@ -466,14 +477,34 @@ impl Owed for Window {
         (fading + this.count * period, period)
     }
 
-    /// The fading part fades on. It is rounded down, because the rest counts for longer.
+    /// The fading part fades on. It is rounded down, because the rest counts for longer. Nothing
+    /// fades if the counts would be rounded up by more than before.
     fn change(&self, to: Rule, how: QuotaChange, now: i128) -> Box<dyn Owed> {
         let (this, used, now) = (self.at(now), self.used(now), now.min(LAST_TICK));
-        let owed = self.rule.scaled(used, &to, how).min(MOST_COUNTED);
+        let (old, scales) = (self.rule, how == QuotaChange::Proportional);
+        let owed = old.scaled(used, &to, how).min(MOST_COUNTED);
         let start = now - now % to.period;
         let left = to.period - (now - start);
         let fading = ((used - this.count).max(0) * owed).checked_div(used);
-        let previous = (fading.unwrap_or(0) * to.period / left).min(to.burst);
+        let fades = if !scales && to.period == old.period {
+            this.previous
+        } else {
+            fading.unwrap_or(0) * to.period / left
+        };
+        let fades = fades.min(to.burst);
+        let rounded = |part: i128, period: i128| up(part, period) * period - part;
+        let before = rounded(
+            this.previous * (old.period - (now - this.start).max(0)),
+            old.period,
+        );
+        let [by, of] = if scales {
+            [to.burst, old.burst]
+        } else {
+            [1, 1]
+        };
+        let most = before * to.period / of * by;
+        let is_more = rounded(fades * left, to.period) * old.period > most;
+        let previous = if is_more { 0 } else { fades };
         Box::new(Self {
             rule: to,
             start,
