@@ -42,7 +42,6 @@ use std::task::Waker;
 mod refuse;
 mod wake;
 
-pub(crate) use self::refuse::Units;
 pub(crate) use self::wake::{WakeList, lock_if_served, serve_and_wake};
 
 /// The number of slots of a chunk: one for each bit of its `waiting`.
@@ -53,6 +52,24 @@ const NONE: u32 = u32::MAX;
 /// The number of chunks that are freed at once: the caller that empties the queue does this under
 /// the lock.
 const AT_ONCE: usize = 128;
+
+/// The request of a waiter, or what is kept for it.
+pub trait Units: Copy + Default {
+    /// Returns how many units the waiter requests.
+    fn units(self) -> u64;
+}
+
+impl Units for () {
+    fn units(self) -> u64 {
+        1
+    }
+}
+
+impl Units for u32 {
+    fn units(self) -> u64 {
+        self.into()
+    }
+}
 
 /// Waiters in the order in which they joined, each with a request of type `C`.
 pub struct WaitQueue<C> {
