@@ -35,14 +35,13 @@
 //!    bounded number of chunks at once. [Refusing](refuse) those above a limit walks through the
 //!    queue.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::task::Waker;
 
 mod refuse;
 mod wake;
 
-use self::refuse::Refused;
-pub(crate) use self::refuse::Units;
 pub(crate) use self::wake::{WakeList, lock_if_served, serve_and_wake};
 
 /// The number of slots of a chunk: one for each bit of its `waiting`.
@@ -53,6 +52,28 @@ const NONE: u32 = u32::MAX;
 /// The number of chunks that are freed at once: the caller that empties the queue does this under
 /// the lock.
 const AT_ONCE: usize = 128;
+
+/// The wakers of [refused](refuse) waiters, in the order of the waiters.
+#[derive(Default)]
+struct Refused(VecDeque<Waker>);
+
+/// The request of a waiter, or what is kept for it.
+pub trait Units: Copy + Default {
+    /// Returns how many units the waiter requests.
+    fn units(self) -> u64;
+}
+
+impl Units for () {
+    fn units(self) -> u64 {
+        1
+    }
+}
+
+impl Units for u32 {
+    fn units(self) -> u64 {
+        self.into()
+    }
+}
 
 /// Waiters in the order in which they joined, each with a request of type `C`.
 pub struct WaitQueue<C> {

@@ -9,40 +9,15 @@
 //!    step by step takes a walk only at each step that refuses a waiter, and one more if the largest has left.
 //! 3. After a walk, no waiter requests more than its limit, and what is kept for a refused waiter is in its slot.
 //!    Only the wakers of the refused waiters are still to be called. The queue keeps them, in the order of the
-//!    waiters, because a batch of wakers is smaller than a queue: whoever serves the queue next takes them first.
+//!    waiters, because a batch of wakers is smaller than a queue: the caller takes them batch by batch.
 
-use std::collections::VecDeque;
-use std::task::Waker;
-
-use super::{NONE, WaitQueue, WakeList};
-
-/// The wakers of refused waiters.
-#[derive(Default)]
-pub(super) struct Refused(VecDeque<Waker>);
-
-/// The request of a waiter, or what is kept for it.
-pub trait Units: Copy + Default {
-    /// Returns how many units the waiter requests.
-    fn units(self) -> u64;
-}
-
-impl Units for () {
-    fn units(self) -> u64 {
-        1
-    }
-}
-
-impl Units for u32 {
-    fn units(self) -> u64 {
-        self.into()
-    }
-}
+use super::{NONE, Units, WaitQueue, WakeList};
 
 impl<C: Units> WaitQueue<C> {
     /// Refuses every waiter that requests more than `limit`: removes it from the queue, and keeps `refusal` in its
     /// slot until it [collects](Self::collect) it. Returns the sum of the removed requests.
     ///
-    /// [`take_refused`](Self::take_refused) returns the wakers.
+    /// The caller then wakes them, with [`take_refused`](Self::take_refused).
     pub(crate) fn refuse_above(&mut self, limit: u64, refusal: C) -> u128 {
         if self.largest <= limit {
             return 0;
@@ -71,21 +46,7 @@ impl<C: Units> WaitQueue<C> {
     }
 
     /// Moves the wakers of refused waiters into the batch until it is full, and returns how many it has moved.
-    #[inline]
     pub(crate) fn take_refused(&mut self, batch: &mut WakeList) -> usize {
-        match self.refused {
-            None => 0,
-            Some(_) => self.move_refused(batch),
-        }
-    }
-
-    /// Returns whether wakers of refused waiters are still to be called.
-    pub(crate) fn has_refused(&self) -> bool {
-        self.refused.is_some()
-    }
-
-    #[cold]
-    fn move_refused(&mut self, batch: &mut WakeList) -> usize {
         let mut moved = 0;
         while let Some(refused) = self.refused.as_mut().filter(|_| !batch.is_full()) {
             batch.push(refused.0.pop_front());
@@ -95,5 +56,10 @@ impl<C: Units> WaitQueue<C> {
             }
         }
         moved
+    }
+
+    /// Returns whether wakers of refused waiters are still to be called.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.is_some()
     }
 }

@@ -14,8 +14,9 @@
 //!    that may release the head does so before it frees the lock for others: a release that saw
 //!    `NOTICE`, a leaving head, a grant passed on, a resize, `close`.
 //! 5. [`settle`](Semaphore::settle) calls wakers after it has unlocked, and continues until the
-//!    head must wait and no refused waiter is still to be woken. Meanwhile other threads may advance
-//!    the queue instead: it stays in order, because it is granted only from the head.
+//!    head must wait; a call that refused waiters wakes them first, in the same batches. Meanwhile
+//!    other threads may advance the queue instead: it stays in order, because it is granted only
+//!    from the head.
 //! 6. A served waiter was granted, unless its slot holds the reason for its refusal. While a reason is kept
 //!    for any waiter, `granted_until` does not rise, so it passes no waiter that has a refusal to collect. A
 //!    waiter with a higher number checks its slot, under the lock.
@@ -191,11 +192,10 @@ impl Drains for Semaphore {
 /// The core of the operations above.
 impl Semaphore {
     /// Settles waiters from the head until one must wait or the batch is full.
-    fn advance(&self, queues: &mut Queues, batch: &mut WakeList) {
+    pub(super) fn advance(&self, queues: &mut Queues, batch: &mut WakeList) {
         let seen = self.state.load();
         let mut free = seen.free;
         let mut granted_until = None;
-        queues.permits.take_refused(batch);
         while !batch.is_full() {
             let Some((number, cost)) = queues.permits.head() else {
                 break;

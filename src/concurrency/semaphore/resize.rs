@@ -3,6 +3,7 @@
 use super::{Queues, Semaphore};
 use crate::concurrency::idle::Drains;
 use crate::sync::{MutexGuard, Ordering, lock};
+use crate::wait_queue::serve_and_wake;
 
 /// Resizing.
 impl Semaphore {
@@ -75,9 +76,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn reject_impossible(&self) {
-        let mut queues = lock(&self.queues);
-        self.refuse_impossible(&mut queues);
-        self.settle(queues);
+        self.refuse_impossible(lock(&self.queues));
     }
 
     /// Raises the limit by `permits`.
@@ -129,28 +128,28 @@ impl Semaphore {
 
     /// Sets the limit, and changes the free permits by the difference, except for the permits that are
     /// `gone`, because they were taken before. Settles the queue.
-    pub(super) fn set_limit<'a>(
-        &'a self,
-        mut queues: MutexGuard<'a, Queues>,
-        new: usize,
-        gone: usize,
-    ) {
+    pub(super) fn set_limit<'a>(&'a self, queues: MutexGuard<'a, Queues>, new: usize, gone: usize) {
         let old = self.permits();
         self.state.resize(old, new + gone);
         self.limit.store(new, Ordering::Relaxed);
         if new < old {
-            self.refuse_impossible(&mut queues);
+            self.refuse_impossible(queues);
+        } else {
+            self.settle(queues);
         }
-        self.settle(queues);
     }
 
-    /// Refuses the waiters that request more than the limit. A limit of 0 is a pause, not a capacity, and after
-    /// `close` each waiter is told of that instead.
-    fn refuse_impossible(&self, queues: &mut Queues) {
+    /// Refuses the waiters that request more than the limit, and settles the queue. A limit of 0 is a pause, not a
+    /// capacity, and after `close` each waiter is told of that instead.
+    fn refuse_impossible<'a>(&'a self, mut queues: MutexGuard<'a, Queues>) {
         let limit = self.permits();
         if limit > 0 && !self.is_closed() {
             // A limit below a request fits.
             queues.permits.refuse_above(limit as u64, limit as u32);
         }
+        serve_and_wake(&self.queues, queues, |queues, batch| {
+            queues.permits.take_refused(batch);
+            self.advance(queues, batch);
+        });
     }
 }

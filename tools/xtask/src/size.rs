@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use cargo_metadata::DependencyKind;
 use regex::Regex;
 use xshell::{Shell, cmd};
@@ -78,8 +78,7 @@ pub(crate) fn size(shell: &Shell, options: &Options) -> Result<bool> {
 fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static str)>> {
     let traits = traits(core)?;
     let lines = traits.iter().flat_map(|(_, body)| body);
-    // In rustfmt's style, the methods of a trait are indented once.
-    let method = Regex::new(r"^    (\w+ )*fn ")?;
+    let method = Regex::new(METHOD)?;
     let methods = lines.clone().filter(|line| method.is_match(line)).count();
     let hides = Regex::new(r"#\[doc\(.*\bhidden\b")?;
     let hidden = lines.filter(|line| hides.is_match(line)).count();
@@ -89,6 +88,10 @@ fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static 
     let largest = circles.iter().map(Vec::len).max().unwrap_or(0);
     let dependencies = tree::crates(shell, "tollgate --edges=normal")?.len() - 1;
     let lines_of = |path| Ok::<_, xshell::Error>(shell.read_file(path)?.lines().count());
+    let (guard, state) = ("Locked", guarded(core, "rate", "Locked")?);
+    let guarded = methods_of(core, "rate", guard)? + methods_of(core, "rate", state)?;
+    let rules = bodies(core, "algorithm", "trait", "Rule")?.concat();
+    let rules = rules.iter().filter(|line| method.is_match(line)).count();
     Ok(vec![
         (traits.len(), 5, "public traits in throttle/ (--names)"),
         (methods, 13, "methods of these traits"),
@@ -98,6 +101,13 @@ fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static 
             0,
             "types of other folders that throttle/ names (--names)",
         ),
+        (
+            guarded,
+            54,
+            "methods of the guard of rate/ and of its state",
+        ),
+        (fields_of(core, "rate", state)?, 13, "fields of that state"),
+        (rules, 17, "methods of the trait Rule"),
         (circles.len(), 4, "circles of files (--circles)"),
         (largest, 2, "files in the largest circle"),
         (macros.count(), 6, "macros in src"),
@@ -182,6 +192,9 @@ fn modules_of_throttle(core: &Crate) -> impl Iterator<Item = &String> {
     modules.filter(|module| room(module) == "throttle")
 }
 
+/// A method of a trait or of a type: in rustfmt's style, it is indented once.
+const METHOD: &str = r"^    (pub(\([^)]*\))? )?(\w+ )*fn ";
+
 /// Traits that are `pub` in a private file, for signatures, and that nobody outside can name.
 const INTERNAL: [&str; 1] = ["Rest"];
 
@@ -203,6 +216,64 @@ fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
         }
     }
     Ok(found)
+}
+
+/// Returns the bodies of the items of a room that are declared by this keyword and name; `impl` stands for the methods
+/// of a type, those of traits included. An item that is not there is an error, so that no bound is lost with a name.
+fn bodies<'a>(
+    core: &'a Crate,
+    folder: &str,
+    keyword: &str,
+    name: &str,
+) -> Result<Vec<Vec<&'a String>>> {
+    // An item of a private module may be public, and a block of methods may be of a trait.
+    let before = r"^(?:pub(?:\([^)]*\))? )?";
+    let of_trait = if keyword == "impl" {
+        "(?: [^ ]+ for)?"
+    } else {
+        ""
+    };
+    let after = r"\b(?:<[^>]*>)?(?:: [^{]*)?(?: \{)?$";
+    let begin = format!("{before}{keyword}(?:<[^>]*>)?{of_trait} {name}{after}");
+    let begin = Regex::new(&begin)?;
+    let mut found = Vec::new();
+    let files = core.files.iter();
+    for (_, file) in files.filter(|(module, _)| room(module) == folder) {
+        for (number, line) in file.code.iter().enumerate() {
+            if begin.is_match(line) {
+                // In rustfmt's style, a brace at the beginning of a line closes an item.
+                let lines = file.code[number + 1..].iter();
+                found.push(lines.take_while(|line| *line != "}").collect());
+            }
+        }
+    }
+    ensure!(
+        !found.is_empty(),
+        "no `{keyword} {name}` in src/{folder}: adapt the bounds of `size`"
+    );
+    Ok(found)
+}
+
+/// Returns the name of the type whose lock the guard holds.
+fn guarded<'a>(core: &'a Crate, folder: &str, guard: &str) -> Result<&'a str> {
+    let lock = Regex::new(r"\bMutexGuard<'\w+, (\w+)>")?;
+    let fields = bodies(core, folder, "struct", guard)?.concat();
+    let name = fields.iter().find_map(|line| lock.captures(line));
+    let name = name.with_context(|| format!("{guard} of src/{folder} holds no `MutexGuard`"))?;
+    Ok(name.get(1).expect("it is a part of the pattern").as_str())
+}
+
+/// Returns the number of the methods of a type of a room.
+fn methods_of(core: &Crate, folder: &str, name: &str) -> Result<usize> {
+    let method = Regex::new(METHOD)?;
+    let lines = bodies(core, folder, "impl", name)?.concat();
+    Ok(lines.iter().filter(|line| method.is_match(line)).count())
+}
+
+fn fields_of(core: &Crate, folder: &str, name: &str) -> Result<usize> {
+    let field = Regex::new(r"^    (?:pub(?:\([^)]*\))? )?\w+: ")?;
+    let lines = bodies(core, folder, "struct", name)?.concat();
+    Ok(lines.iter().filter(|line| field.is_match(line)).count())
 }
 
 /// Returns what the files of `throttle/` name of the folders above: those that use `throttle/`, such as for its traits.

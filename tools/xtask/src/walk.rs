@@ -15,12 +15,18 @@ const OURS: &str = r"(?:src|crates/[\w-]+/src)/";
 
 /// An operation of `tools/walk`, and its description; the maximum of files and functions, or the peer that it walks.
 const WALKS: &str = "
-semaphore    | contended acquire of a semaphore, with the hand-off    | 12 | 42
+semaphore    | contended acquire of a semaphore, with the hand-off    | 11 | 43
 tokio        | the same of tokio's semaphore                          | tokio
-rate         | contended acquire of a rate limiter, on a manual clock | 18 | 80
+rate         | contended acquire of a rate limiter, on a manual clock | 25 | 126
 leaky-bucket | the same of leaky-bucket                               | leaky-bucket
 fair         | hand-off of a fair queue in front of a semaphore       | 26 | 110
 http         | HTTP request through a layer with a free permit        | 12 | 26
+";
+
+/// A walk and a folder that it passes through, with the maximum of files and functions there. A folder that it does
+/// not pass through is an error.
+const ROOMS: &str = "
+rate | src/rate/ | 11 | 56
 ";
 
 #[derive(clap::Args)]
@@ -39,6 +45,10 @@ pub(crate) fn walk(shell: &Shell, options: &Options) -> Result<bool> {
     for chosen in &options.names {
         let is_known = rows(WALKS).any(|row| row[0] == chosen);
         ensure!(is_known, "there is no walk {chosen}");
+    }
+    for row in rows(ROOMS) {
+        let is_walk = rows(WALKS).any(|walk| walk[0] == row[0]);
+        ensure!(is_walk, "a bound of {} is of no walk: {}", row[1], row[0]);
     }
     let valgrind = run(cmd!(shell, "valgrind --version").ignore_stdout());
     valgrind.context("install your system's package valgrind")?;
@@ -67,10 +77,18 @@ pub(crate) fn walk(shell: &Shell, options: &Options) -> Result<bool> {
         let (files, functions) = executed(&text, &sources);
         let wrong = "no file; is `walk` renamed, or built without lines?";
         ensure!(!files.is_empty(), "{name}: {wrong}");
-        let (some, all, [first, second]) = (files.len(), functions.len(), most);
-        println!("{some:6} {first:>8} {all:10} {second:>8}  {name}: {title}");
-        let is_above = |found, most: &str| most.parse().is_ok_and(|most: usize| found > most);
-        passed &= !is_above(some, first) && !is_above(all, second);
+        passed &= print(&format!("{name}: {title}"), (&files, &functions), most);
+        for row in rows(ROOMS).filter(|row| row[0] == name) {
+            let room = Regex::new(&format!("^{root}/{}", regex::escape(row[1])))?;
+            let (files, functions) = executed(&text, &room);
+            ensure!(
+                !files.is_empty(),
+                "{name}: it does not pass through {}",
+                row[1]
+            );
+            let title = format!("of it, in {}", row[1]);
+            passed &= print(&title, (&files, &functions), [row[2], row[3]]);
+        }
         for file in files.iter().filter(|_| options.list) {
             println!("    {}", sources.replace(file, ""));
             let functions = functions.iter().filter(|(home, _)| home == file);
@@ -80,7 +98,19 @@ pub(crate) fn walk(shell: &Shell, options: &Options) -> Result<bool> {
     Ok(passed || !options.check)
 }
 
-type Executed<'a> = (BTreeSet<&'a str>, BTreeSet<(&'a str, &'a str)>);
+/// Prints the figures next to their budgets, which may be empty. Returns whether they are within.
+fn print(title: &str, (files, functions): (&Files<'_>, &Functions<'_>), most: [&str; 2]) -> bool {
+    let (found, [first, second]) = ([files.len(), functions.len()], most);
+    let [some, all] = found;
+    println!("{some:6} {first:>8} {all:10} {second:>8}  {title}");
+    let is_within =
+        |(found, most): (usize, &str)| most.parse().map_or(true, |most: usize| found <= most);
+    found.into_iter().zip(most).all(is_within)
+}
+
+type Files<'a> = BTreeSet<&'a str>;
+type Functions<'a> = BTreeSet<(&'a str, &'a str)>;
+type Executed<'a> = (Files<'a>, Functions<'a>);
 
 /// Returns the files of all executed lines, and the functions, each with the file that contains it.
 ///
