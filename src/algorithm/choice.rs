@@ -14,7 +14,7 @@ use crate::quota::Quota;
 /// `N` and `T` are the count and the period of the [`Quota`]. A promise holds by the ticks of the
 /// [charges](crate::rate::Charge::at), whatever the load, as long as nothing is
 /// [forced](crate::RateLimiter#the-promise) and the quota does not change;
-/// [`QuotaChange`](crate::rate::QuotaChange) has the promises across a change. Windows begin at the
+/// [`QuotaChange`] has the promises across a change. Windows begin at the
 /// multiples of their length since the epoch of the limiter's clock, or since a window that had
 /// begun when their length changed.
 ///

@@ -1,10 +1,10 @@
 //! The algorithms: they decide which calls are admitted, and when. They are pure values without a
 //! clock, a lock or a waiter.
 //!
-//! 1. Every algorithm has one interface, [`Rule`](rule::Rule). The holder of a limiter's lock has a
+//! 1. Every algorithm has one interface, [`Rule`]. The holder of a limiter's lock has a
 //!    [`Ledger`], which adds what time does not pay off.
 //! 2. The conversion of a quota by an algorithm, and its bound, are its
-//!    [`Promise`](promise::Promise). Only [`Algorithm`] and [`RuleState`] distinguish algorithms.
+//!    [`Promise`](promise::Promise). Only [`Algorithm`] and [`RuleState`](rule_state::RuleState) distinguish algorithms.
 //! 3. If a charge changes only a [`Tat`], it can be decided without a lock, with one
 //!    compare-exchange: the limiter keeps that word, and lends it to the rule while it holds the
 //!    lock. For a sliding window this is true while the window lasts.

@@ -266,7 +266,7 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// Checks whether the waiter was served. Returns `None` if it has to
-    /// [move](super::locked::QueueEntry::Moves) to another queue: its own is not that of the current
+    /// [move](super::waiters::QueueEntry::Moves) to another queue: its own is not that of the current
     /// runtime, or the runtime has ended.
     #[inline(never)]
     pub(super) fn poll(&mut self, waker: &Waker) -> Option<Poll<Result<Charge, AcquireError>>> {

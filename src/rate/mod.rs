@@ -19,6 +19,7 @@ mod runtimes;
 mod shared;
 mod state;
 mod throttle;
+mod waiters;
 
 pub(crate) use self::acquire::{Acquire, Limiter};
 pub use self::charge::Charge;

@@ -12,7 +12,7 @@
 //!    one.
 //! 2. A waiter is in the queue of the runtime in which it was last polled. When it is polled in
 //!    another runtime, it collects its grant, or moves. When a runtime ends, everybody in its queue
-//!    is woken to [move](super::locked::QueueEntry::Moves).
+//!    is woken to [move](super::waiters::QueueEntry::Moves).
 //! 3. The table forgets a state whose runtime has ended when it creates another one. A waiter keeps
 //!    the state in whose queue it is.
 //! 4. A runtime may end between the choice of its state and the call. The time of the state then

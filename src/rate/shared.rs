@@ -14,9 +14,9 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use super::charge::Charge;
-use super::locked::QueueState;
 use super::options::Config;
 use super::state::{AtomicState, SharedParams, StateSnapshot};
+use super::waiters::QueueState;
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{
     Algorithm, LAST_TICK, Ledger, Receipt, Tat, fresh_generation, tick_or_never,
@@ -345,7 +345,7 @@ impl Shared {
     }
 
     /// Serves the queue. The timer calls it when the head may be due, or when the runtime has
-    /// ended. In the second case everybody [moves](super::locked::QueueEntry::Moves) to another
+    /// ended. In the second case everybody [moves](super::waiters::QueueEntry::Moves) to another
     /// queue.
     pub(super) fn on_deadline(&self) {
         // The timer is disarmed first, so that a later arming takes effect.

@@ -1,8 +1,8 @@
 //! [`Ledger`]: what is owed to a limiter. It is a pure value: every call that needs the time takes
 //! it.
 //!
-//! Time pays off what the [rule](RuleState) counts. Beside it stand a [pause](pause), costs that are
-//! [held](held) until their usage is known, and the use of [others](others) of the same server:
+//! Time pays off what the [rule](RuleState) counts. Beside it stand a [pause](mod@pause), costs that are
+//! [held](mod@held) until their usage is known, and the use of [others](mod@others) of the same server:
 //! their files have their own rules. A call is due when its cost fits together with all of them.
 //!
 //! 1. Nothing is due during a pause.
@@ -13,16 +13,19 @@
 //!    [changed its meaning](Ledger::take_renewed), so that decisions which have read it before have
 //!    to fail.
 
+mod follow;
 mod held;
+mod hold;
 mod others;
 mod pause;
+mod paused;
 
 use std::sync::Arc;
 
 use self::held::Held;
 pub(crate) use self::held::HeldCharge;
 use self::others::Others;
-use self::pause::Pause;
+use self::paused::Paused;
 use super::choice::Algorithm;
 use super::gcra::Tat;
 use super::params::Params;
@@ -46,7 +49,7 @@ pub(crate) struct Ledger {
     /// No call is admitted before this tick, the end of the last pause.
     paused_until: Tick,
     /// A pause that has not ended; in the rule, the burst is spent as of its end.
-    pause: Option<Box<Pause>>,
+    pause: Option<Box<Paused>>,
     held: Option<Box<Held>>,
     /// The known state of a server whose count is followed.
     others: Option<Box<Others>>,

@@ -13,19 +13,10 @@
 use std::time::Duration;
 
 use super::Ledger;
+use super::paused::Paused;
 use crate::algorithm::params::tick_or_never;
 use crate::algorithm::rule_state::{RuleState, Saved};
 use crate::time::Tick;
-
-/// A pause that has not ended.
-pub(super) struct Pause {
-    /// The state without the pause.
-    before: Saved,
-    /// The units that were charged since it began.
-    pub(super) forced: u64,
-    /// The number of the first hold that did not begin before it.
-    pub(super) first_hold: u64,
-}
 
 impl Ledger {
     /// Returns the end of a pause, if there is one.
@@ -42,7 +33,7 @@ impl Ledger {
         self.paused_until = tick_or_never(until.as_nanos());
         let first_hold = self.held.as_ref().map_or(0, |held| held.next);
         self.pause.get_or_insert_with(|| {
-            Box::new(Pause {
+            Box::new(Paused {
                 before: self.rule.save(),
                 forced: 0,
                 first_hold,

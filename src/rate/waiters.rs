@@ -1,0 +1,110 @@
+//! [`QueueState`]: the state under the lock of a limiter, that is, the [ledger](Ledger) and the
+//! waiters.
+
+use super::charge::Charge;
+use crate::algorithm::{Ledger, Receipt};
+use crate::error::{AcquireError, ErrorKind};
+use crate::time::Tick;
+use crate::wait_queue::{Units, WaitQueue, WaiterId};
+
+/// The state of a waiter: a call that waits, and then its outcome until the waiter collects it.
+#[derive(Clone, Copy, Default)]
+pub(super) enum QueueEntry {
+    Waiting(Request),
+    Charged(Receipt),
+    /// The waiter asks for more than the lowered capacity.
+    Refused {
+        capacity: u64,
+    },
+    /// The runtime has ended, and the waiter moves to another queue.
+    #[default]
+    Moves,
+}
+
+/// The request of a waiter.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub(super) cost: u64,
+    /// The tick at which it counts as joined.
+    pub(super) at: Tick,
+    /// The total cost of all waiters that had joined by then, itself included.
+    pub(super) joined: u128,
+}
+
+impl QueueEntry {
+    fn request(self) -> Option<Request> {
+        match self {
+            Self::Waiting(request) => Some(request),
+            _ => None,
+        }
+    }
+}
+
+impl Units for QueueEntry {
+    fn units(self) -> u64 {
+        self.request().map_or(0, |request| request.cost)
+    }
+}
+
+/// The state under the lock.
+pub(super) struct QueueState {
+    /// What is owed. Only [`Locked::change`], [`Locked::grant_due`] and admissions change it.
+    pub(super) ledger: Ledger,
+    /// The number of changes of the quota.
+    pub(super) changes: u64,
+    pub(super) waiters: WaitQueue<QueueEntry>,
+    /// The total cost of the waiters.
+    pub(super) queued: u128,
+    /// The total cost of all waiters that ever joined.
+    pub(super) joined: u128,
+    /// Whether the limiter is closed. A waiter without an entry was then released by `close`.
+    pub(super) closed: bool,
+    /// The tick of the last rescheduling of the waiters: none was due before it.
+    pub(super) timed: Tick,
+}
+
+impl QueueState {
+    pub(super) fn new(ledger: Ledger) -> Self {
+        Self {
+            ledger,
+            changes: 0,
+            waiters: WaitQueue::new(),
+            queued: 0,
+            joined: 0,
+            closed: false,
+            timed: Tick::default(),
+        }
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Returns the request of the head.
+    pub(super) fn head(&self) -> Option<Request> {
+        self.waiters.head().and_then(|(_, entry)| entry.request())
+    }
+
+    /// Returns the request of a waiter that still waits.
+    pub(super) fn request(&self, id: &WaiterId) -> Option<Request> {
+        self.waiters.cost(id).and_then(QueueEntry::request)
+    }
+
+    /// Returns the requests of the waiters before a waiter.
+    pub(super) fn before(&self, id: &WaiterId) -> impl Iterator<Item = Request> {
+        self.waiters.before(id).filter_map(QueueEntry::request)
+    }
+
+    /// Returns the outcome of a waiter that no longer waits, or `None` if it has to wait in another
+    /// queue.
+    pub(super) fn collect(&mut self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
+        match self.waiters.collect(id) {
+            None => Some(Err(AcquireError::new(ErrorKind::Closed))),
+            Some(QueueEntry::Charged(receipt)) => Some(Ok(Charge(receipt))),
+            Some(QueueEntry::Refused { capacity }) => {
+                Some(Err(AcquireError::exceeds_capacity(capacity)))
+            }
+            Some(QueueEntry::Waiting(_) | QueueEntry::Moves) => None,
+        }
+    }
+}
