@@ -16,15 +16,15 @@ use super::params::Params;
 /// more than the largest rate and burst among its quotas allow. Under
 /// [`Proportional`](Self::Proportional) a customer who goes back and forth gets more than any of
 /// the plans allows. Take two quotas, 100 per second with a burst of 10 and 10 per second with a
-/// burst of 100. The larger rate and burst allow 6,100 calls in a minute. Under the default
-/// algorithm, two changes every 4 ms admit 30,309 in proportion, and no more than the 6,100 if the
+/// burst of 100. The larger rate and burst allow 6,100 calls in a minute. If one replaces the other
+/// every 2 ms, the default algorithm admits 30,309 in proportion, and at most the 6,100 if the
 /// number is kept.
 ///
 /// `Proportional` suits a limit that its operator moves, up and down: a spent limit stays spent,
 /// an unused one stays unused, and a lower limit is in force at once. Under `KeepSpent` the whole
 /// spent number is paid off at the new rate first: after 1,000 calls under 1,000 per minute, a
-/// limit of 10 per minute admits the next call in 100 minutes. In a log it does so after the new
-/// period.
+/// limit of 10 per minute admits the next call after some 100 minutes. Only a log, which knows the
+/// time of each call, admits it after the new period.
 ///
 /// Nothing is carried over to [`Quota::UNLIMITED`](crate::Quota::UNLIMITED), and nothing from it: when a
 /// limit is set again, its whole burst is available.

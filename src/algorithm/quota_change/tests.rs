@@ -258,6 +258,21 @@ fn change_that_alternates_mints_in_proportion_only() {
     }
 }
 
+/// Each change comes just when a backlog ends, and when most of the next unit has passed.
+#[test]
+fn change_when_nothing_is_owed_gives_out_no_part_of_a_unit() {
+    let quota = |count| Quota::new(count, Duration::from_nanos(count - 1)).burst(2);
+    let quotas: Vec<_> = (10..40).map(quota).collect();
+    let mut world = World::new(Algorithm::Gcra, quotas[0]);
+    world.now = 8;
+    for quota in &quotas {
+        world.change(*quota, QuotaChange::KeepSpent);
+        world.take_all();
+        world.now += 1;
+    }
+    world.assert_promise(&quotas);
+}
+
 #[test]
 fn scaled_keeps_what_each_way_says() {
     // From 10 tokens of 100 units, with 4 spent, to 20 of 50, or 2 of 50.
