@@ -37,8 +37,8 @@ const DEFAULT_KEYS: usize = 100_000;
 /// has no backlog, no permit in use and no waiters, and no caller holds its semaphore. A new key looks
 /// at no more than six entries for such a key; a hand that moves through the table chooses them. If
 /// none of them has recovered, rates apply the policy of [`when_full`](Keyed::when_full), and
-/// semaphores reject the new key. While the map has room, a new key replaces one that it looks at
-/// if that has been recovered for a minute (for a semaphore, at once). What a key has refunded does
+/// semaphores reject the new key. While the map has room, a new key looks at one entry, and replaces
+/// it if it has been recovered for a minute (for a semaphore, at once). What a key has refunded does
 /// not count.
 ///
 /// Keys are in shards. Each shard has a lock and a hash table ([`hashbrown`]) that begins small and

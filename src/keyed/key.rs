@@ -12,10 +12,11 @@ use foldhash::fast::RandomState;
 
 use super::by_key::kind::Decided;
 use super::map::Map;
-use super::shard::{Contents, Held};
+use super::shard::{Contents, Held, Shard};
 use super::{Keyed, Kind};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
+use crate::sync::MutexGuard;
 use crate::time::Tick;
 use crate::wait::Waiting;
 
@@ -154,12 +155,61 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     #[doc(alias = "check_key_n")]
     pub fn try_acquire_many(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
         // Nearly every call needs only this: one hash, one reading of the clock, one lock.
-        let map = self.map();
-        let hash = map.hash(self.key());
-        match self.enter(hash, n, false)? {
+        let (map, key) = (self.map(), self.key());
+        let hash = map.hash(key);
+        let now = map.contents.now();
+        let mut shard = map.lock(hash);
+        let Some(held) = shard.find(hash, key) else {
+            return self.try_absent(shard, hash, now, n);
+        };
+        if !held.closed {
+            if let Decided::Admitted(permit) = T::decide(&map.contents, held, n, now, false)? {
+                return Ok(permit);
+            }
+        }
+        drop(shard);
+        self.try_slowly(hash, n)
+    }
+
+    /// Does the same for a key that the map does not keep.
+    #[inline(never)]
+    fn try_absent(
+        &self,
+        shard: MutexGuard<'_, Shard<Q::Owned, T::Contents>>,
+        hash: u32,
+        now: Tick,
+        n: T::Cost,
+    ) -> Result<T::Permit, AcquireError> {
+        let (map, contents) = (self.map(), &self.map().contents);
+        let decided = map.with_absent(
+            shard,
+            self.key(),
+            hash,
+            now,
+            |state, now| T::decide_absent(contents, state, n, now),
+            |held, now| T::decide(contents, held, n, now, false),
+        )??;
+        self.try_decided(decided, hash, n)
+    }
+
+    /// Does the same for a key whose limiter may have to decide.
+    #[inline(never)]
+    fn try_slowly(&self, hash: u32, n: T::Cost) -> Result<T::Permit, AcquireError> {
+        let decided = self.enter(hash, n, false)?;
+        self.try_decided(decided, hash, n)
+    }
+
+    #[inline(always)]
+    fn try_decided(
+        &self,
+        decided: Decided<T>,
+        hash: u32,
+        n: T::Cost,
+    ) -> Result<T::Permit, AcquireError> {
+        match decided {
             Decided::Admitted(permit) => Ok(permit),
             Decided::ByLimiter(limiter) => {
-                map.reclaim_limiters(hash);
+                self.map().reclaim_limiters(hash);
                 limiter.try_acquire(n)
             }
         }
@@ -236,7 +286,6 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     }
 
     /// Takes a permit now, refuses, or returns the limiter that decides the call.
-    #[inline(always)]
     fn enter(&self, hash: u32, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
         let map = self.map();
         let contents = &map.contents;

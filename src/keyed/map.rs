@@ -12,9 +12,9 @@
 //!    new entry before it is inserted, and a removed entry after its removal. An entry that
 //!    replaces another one does not change the count.
 //! 4. A new key looks at a bounded number of entries for one that it can evict: at twice
-//!    [`ENTRIES_WHEN_FULL`] in a full map, otherwise at [`ENTRIES_WITH_ROOM`]. A hand moves through
-//!    the table, so that searches cover all of it. In a full map, a search begins with the entry
-//!    that had the least backlog in earlier searches, so that this entry stays a candidate.
+//!    [`ENTRIES_WHEN_FULL`] in a full map, otherwise at one. A hand moves through the table, so that
+//!    searches cover all of it. In a full map, a search begins with the entry that had the least
+//!    backlog in earlier searches, so that this entry stays a candidate.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -29,9 +29,6 @@ use crate::time::Tick;
 
 /// The number of entries that a new key looks at when the map is full.
 const ENTRIES_WHEN_FULL: usize = 3;
-
-/// The number of entries that a new key looks at when the map has room.
-const ENTRIES_WITH_ROOM: usize = 2;
 
 /// An entry that has been idle for this many nanoseconds is evicted even when the map has room.
 const IDLE_NANOS: u64 = 60_000_000_000;
@@ -160,7 +157,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
     ) -> Result<Option<Entry<K, C>>, AcquireError> {
         if self.len() < self.max_keys {
             let before = Tick::from_nanos(now.as_nanos().saturating_sub(IDLE_NANOS));
-            if let Some(bucket) = shard.find_idle(&self.contents, ENTRIES_WITH_ROOM, before) {
+            if let Some(bucket) = shard.next_if_idle(&self.contents, before) {
                 return Ok(shard.remove(bucket));
             }
             if self.count_up() {
@@ -199,7 +196,6 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     ///
     /// If there is none, `absent` may decide that none is needed. Otherwise the key is inserted,
     /// and `then` gets the time of the insertion.
-    #[inline(always)]
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
@@ -212,18 +208,39 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let now = self.contents.now();
-        let mut guard = self.lock_open(hash)?;
-        if let Some(held) = guard.find(hash, key) {
-            return Ok(then(held, now));
+        let mut shard = self.lock_open(hash)?;
+        match shard.find(hash, key) {
+            Some(held) => Ok(then(held, now)),
+            None => self.with_absent(shard, key, hash, now, absent, then),
         }
-        if let Some(result) = absent(&guard.state, now) {
+    }
+
+    /// Does the same for a key that is not in its shard, which is locked since `now` or later.
+    #[inline(always)]
+    pub(super) fn with_absent<Q, R>(
+        &self,
+        mut shard: MutexGuard<'_, Shard<K, C>>,
+        key: &Q,
+        hash: u32,
+        now: Tick,
+        absent: impl FnOnce(&C::ShardState, Tick) -> Option<R>,
+        then: impl FnOnce(Held<'_, C>, Tick) -> R,
+    ) -> Result<R, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if shard.closed {
+            return Err(AcquireError::new(ErrorKind::Closed));
+        }
+        if let Some(result) = absent(&shard.state, now) {
             return Ok(result);
         }
         // A rejected key is not even cloned.
         if self.len() >= self.max_keys {
-            self.evictable(&mut guard, now)?;
+            self.evictable(&mut shard, now)?;
         }
-        drop(guard);
+        drop(shard);
         self.insert(key, hash, then)
     }
 

@@ -182,20 +182,13 @@ impl<K, C: Contents> Shard<K, C> {
         Some(occupied.remove().0)
     }
 
-    /// Looks at the next `entries` entries, and returns the bucket of one that is idle.
-    pub(super) fn find_idle(&mut self, contents: &C, entries: usize, now: Tick) -> Option<usize> {
-        let mut looked = 0;
+    /// Looks at the next entry, and returns its bucket if it is idle.
+    pub(super) fn next_if_idle(&mut self, contents: &C, now: Tick) -> Option<usize> {
         for _ in 0..BUCKETS_PER_SEARCH {
             let bucket = self.advance_hand();
-            let Some(entry) = self.table.get_bucket_mut(bucket) else {
-                continue;
-            };
-            if contents.is_idle(&mut entry.slot, &self.state, now) {
-                return Some(bucket);
-            }
-            looked += 1;
-            if looked == entries {
-                break;
+            if let Some(entry) = self.table.get_bucket_mut(bucket) {
+                let is_idle = contents.is_idle(&mut entry.slot, &self.state, now);
+                return is_idle.then_some(bucket);
             }
         }
         None
