@@ -74,16 +74,18 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
         matches!(self.call.stage, Stage::New | Stage::AsOf(_))
     }
 
+    // These two are not inlined, so that a poll that `decide_now` decides keeps nothing across a
+    // call.
     #[inline(never)]
-    fn poll_slowly(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+    fn decide(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         let shared = self.source.shared();
         self.call.poll(shared, context.waker())
     }
 
     #[inline(never)]
-    fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+    fn wait(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         let shared = self.source.shared();
-        self.call.poll_queue(shared, context.waker())
+        self.call.wait(shared, context.waker())
     }
 }
 
@@ -94,16 +96,16 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::New = self.call.stage {
             let (cost, shared) = (self.call.cost, self.source.shared());
-            match shared.decide_at_once(cost) {
+            match shared.decide_now(cost) {
                 Decided::Charged(charge) => {
                     self.call.stage = Stage::Over;
                     return Poll::Ready(Ok(charge));
                 }
                 Decided::Limited { .. } => {}
-                Decided::Otherwise | Decided::Lost => return self.poll_slowly(context),
+                Decided::Undecided | Decided::Contended => return self.decide(context),
             }
         }
-        self.poll_queue(context)
+        self.wait(context)
     }
 }
 
@@ -142,29 +144,26 @@ impl Call {
         matches!(self.stage, Stage::Waiting(_))
     }
 
-    /// Charges now if the call is new and need not wait, on any clock; otherwise joins the queue,
-    /// or checks whether it was served there.
+    /// Charges now if the call is new and need not wait, by any rule and on any clock; otherwise
+    /// joins the queue, or checks whether it was served there.
     pub(super) fn poll(
         &mut self,
         shared: &Arc<Shared>,
         waker: &Waker,
     ) -> Poll<Result<Charge, AcquireError>> {
         if let Stage::New = self.stage {
-            let decided = shared.here(|state| state.decide(self.cost));
+            let decided = shared.here(|state| state.decide_without_lock(self.cost));
             if let Decided::Charged(charge) = decided {
                 self.stage = Stage::Over;
                 return Poll::Ready(Ok(charge));
             }
         }
-        self.poll_queue(shared, waker)
+        self.wait(shared, waker)
     }
 
+    /// Joins the queue, or checks whether the call was served there.
     #[inline]
-    fn poll_queue(
-        &mut self,
-        shared: &Arc<Shared>,
-        waker: &Waker,
-    ) -> Poll<Result<Charge, AcquireError>> {
+    fn wait(&mut self, shared: &Arc<Shared>, waker: &Waker) -> Poll<Result<Charge, AcquireError>> {
         loop {
             let polled = match &mut self.stage {
                 Stage::New | Stage::AsOf(_) => {

@@ -3,10 +3,16 @@
 //! The timer shares it and may outlive a borrow, so it needs an `Arc`. It is created at the first
 //! use, so that a limiter can be created in a constant.
 //!
-//! 1. [`decide_by_word`](Shared::decide_by_word), [`decide_by_window`](Shared::decide_by_window) and
+//! 1. A decision has two doors. [`decide_now`](Shared::decide_now) is inlined into the caller, and
+//!    decides nearly every call: by the counter of the system clock, the word, and one
+//!    compare-exchange. [`decide`](Shared::decide) decides everything else: by other rules, on other
+//!    clocks, after another thread was faster, and with the lock. A call that may wait takes the
+//!    lock itself, because it joins the queue under the same lock
+//!    ([`Call::poll`](super::acquire::Call::poll)).
+//! 2. [`decide_by_word`](Shared::decide_by_word), [`decide_by_window`](Shared::decide_by_window) and
 //!    [`decide_by_ring`](Shared::decide_by_ring) are the only decisions without the lock, and
 //!    [`admit`](super::locked::Locked::admit) is the only one with it, for all callers.
-//! 2. Every other decision, and every change of due times, goes through one guard,
+//! 3. Every other decision, and every change of due times, goes through one guard,
 //!    [`Locked`](super::locked::Locked). To read the queue, to collect an outcome there, or to
 //!    exchange a waker, the mutex alone is enough.
 
@@ -30,11 +36,11 @@ use crate::time::{ByRuntime, Counter, Deadline, Tick};
 pub struct Shared {
     pub(super) state: AtomicState,
     pub(super) params: SharedParams,
-    /// The counter of the clock, if the clock is the system's, there is no jitter, and a [`Tat`] is
-    /// the whole state.
-    plain: Option<Counter>,
+    /// The counter of the clock, if [`decide_now`](Self::decide_now) decides by it: the clock is the
+    /// system's, there is no jitter, and a [`Tat`] is the whole state.
+    word_counter: Option<Counter>,
     /// The same counter, if a [`Tat`] is not the whole state.
-    other: Option<Counter>,
+    other_counter: Option<Counter>,
     /// The ring that decides calls of cost 1, if the rule is a log.
     ring: Option<Arc<Ring>>,
     pub(super) config: Config,
@@ -57,18 +63,17 @@ pub(super) enum Decided {
         due: Tick,
         now: Tick,
     },
-    /// Another method has to decide: one with the lock, or, after
-    /// [`decide_at_once`](Shared::decide_at_once), [`decide`](Shared::decide).
-    Otherwise,
-    /// Another thread was faster.
-    Lost,
+    /// Not decided: [`decide`](Shared::decide) has to, or the holder of the lock.
+    Undecided,
+    /// Another thread has changed the word at the same time.
+    Contended,
 }
 
 impl Decided {
     #[inline(always)]
     fn unless_doubtful(self) -> Self {
         match self {
-            Self::Limited { due, now } if is_doubtful(due, now) => Self::Otherwise,
+            Self::Limited { due, now } if is_doubtful(due, now) => Self::Undecided,
             decided => decided,
         }
     }
@@ -103,8 +108,8 @@ impl Shared {
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             state,
             params,
-            plain: counter.filter(|_| config.algorithm.keeps_a_word()),
-            other: counter.filter(|_| !config.algorithm.keeps_a_word()),
+            word_counter: counter.filter(|_| config.algorithm.keeps_a_word()),
+            other_counter: counter.filter(|_| !config.algorithm.keeps_a_word()),
             ring,
             runtimes: config.clock.states(),
             config,
@@ -119,72 +124,61 @@ impl Shared {
         lock(&self.queue)
     }
 
-    /// Charges `cost` now, or fails. The path of nearly every call is inlined into the caller: one
-    /// reading of the counter, one compare-exchange.
+    /// Charges `cost` now, or fails.
     #[inline(always)]
     pub(super) fn try_acquire_many(&self, cost: u64) -> Result<Charge, AcquireError> {
-        match self.decide_at_once(cost) {
+        match self.decide_now(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
-            Decided::Otherwise | Decided::Lost => self.try_again(cost),
+            Decided::Undecided | Decided::Contended => self.decide(cost),
         }
     }
 
-    /// Does the same for the other rules, and then for any clock.
+    /// Decides by the counter and the word. The path of nearly every call is inlined into the
+    /// caller: one reading of the counter, one compare-exchange. It keeps nothing across a call, so
+    /// the registers of the caller need not be saved.
+    #[inline(always)]
+    pub(super) fn decide_now(&self, cost: u64) -> Decided {
+        match self.word_and_tick(self.word_counter) {
+            Some((seen, now)) => self.decide_by_word(seen, cost, now).unless_doubtful(),
+            None => Decided::Undecided,
+        }
+    }
+
+    /// Decides every other call that does not wait: first by a window or a log, in the same way.
     #[inline(never)]
-    fn try_again(&self, cost: u64) -> Result<Charge, AcquireError> {
-        let decided = match self.look(self.other) {
+    pub(super) fn decide(&self, cost: u64) -> Result<Charge, AcquireError> {
+        let decided = match self.word_and_tick(self.other_counter) {
             Some((_, now)) if self.ring.is_some() => self.decide_by_ring(cost, now),
             Some((seen, now)) => self.decide_by_window(seen, cost, now),
-            None => Decided::Otherwise,
+            None => Decided::Undecided,
         };
         match decided.unless_doubtful() {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
-            Decided::Otherwise | Decided::Lost => self.try_slowly(cost),
+            Decided::Undecided | Decided::Contended => self.decide_in_runtime(cost),
         }
     }
 
-    /// Does the same for any clock, and with the lock if necessary.
+    /// Continues [`decide`](Self::decide) in the state of the current runtime, on any clock, and
+    /// with the lock if necessary.
     #[inline(never)]
-    fn try_slowly(&self, cost: u64) -> Result<Charge, AcquireError> {
+    fn decide_in_runtime(&self, cost: u64) -> Result<Charge, AcquireError> {
         if let Some(state) = self.in_runtime() {
-            return state.try_slowly(cost);
+            return state.decide_in_runtime(cost);
         }
-        match self.decide(cost) {
+        match self.decide_without_lock(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.config.limited(due, now)),
-            Decided::Otherwise | Decided::Lost => {
-                let mut locked = self.lock_on_time();
-                locked.check(cost)?;
-                let admitted = locked.admit(cost);
-                admitted.map_err(|due| {
-                    let refused = locked.refusal(ErrorKind::RateLimited, due);
-                    if locked.ledger().paused_until().is_some() {
-                        refused.because(Cause::Paused)
-                    } else {
-                        refused
-                    }
-                })
-            }
+            Decided::Undecided | Decided::Contended => self.decide_with_lock(cost),
         }
-    }
-
-    /// Decides if the clock is a counter, a [`Tat`] is the whole state, and the word is not locked.
-    /// This function keeps nothing across a call, so the registers of the caller need not be saved.
-    #[inline(always)]
-    pub(super) fn decide_at_once(&self, cost: u64) -> Decided {
-        let Some((seen, now)) = self.look(self.plain) else {
-            return Decided::Otherwise;
-        };
-        self.decide_by_word(seen, cost, now).unless_doubtful()
     }
 
     /// Reads the word, and then a counter, if there is one: an older tick would miss the time of
     /// charges that others made in between, and refuse although there is room. Returns `None` if no
     /// decision is possible.
     #[inline(always)]
-    fn look(&self, counter: Option<Counter>) -> Option<(StateSnapshot, Tick)> {
+    fn word_and_tick(&self, counter: Option<Counter>) -> Option<(StateSnapshot, Tick)> {
         let (counter, seen) = (counter?, self.state.load());
         if seen.is_locked() && self.ring.is_none() {
             return None;
@@ -192,14 +186,14 @@ impl Shared {
         Some((seen, counter.now_in_window()?))
     }
 
-    /// Decides, and repeats while another thread is faster. Checks the first doubtful refusal
-    /// again.
+    /// Decides by any rule and on any clock, and repeats while another thread is faster. Checks the
+    /// first doubtful refusal again.
     #[inline(always)]
-    pub(super) fn decide(&self, cost: u64) -> Decided {
+    pub(super) fn decide_without_lock(&self, cost: u64) -> Decided {
         let (mut lost, mut looked) = (0, false);
         loop {
             let seen = self.state.load();
-            let now = match self.plain.or(self.other) {
+            let now = match self.word_counter.or(self.other_counter) {
                 Some(counter) => counter.now(),
                 None => self.config.clock.now(),
             };
@@ -209,11 +203,25 @@ impl Shared {
                 _ => self.decide_by_word(seen, cost, now),
             };
             match decided {
-                Decided::Lost => back_off(&mut lost),
+                Decided::Contended => back_off(&mut lost),
                 Decided::Limited { due, now } if !looked && is_doubtful(due, now) => looked = true,
                 decided => return decided,
             }
         }
+    }
+
+    fn decide_with_lock(&self, cost: u64) -> Result<Charge, AcquireError> {
+        let mut locked = self.lock_on_time();
+        locked.check(cost)?;
+        let admitted = locked.admit(cost);
+        admitted.map_err(|due| {
+            let refused = locked.refusal(ErrorKind::RateLimited, due);
+            if locked.ledger().paused_until().is_some() {
+                refused.because(Cause::Paused)
+            } else {
+                refused
+            }
+        })
     }
 
     /// Decides by the unlocked word, at a tick that was read just after it.
@@ -224,7 +232,7 @@ impl Shared {
         // A cost of 1 is never more than the burst.
         let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
         if !is_ordinary {
-            return Decided::Otherwise;
+            return Decided::Undecided;
         }
         let (tat, unit) = (seen.tat(), params.units_unless_dense(now));
         match tat.take(&params, unit, price) {
@@ -243,7 +251,7 @@ impl Shared {
             Err(due)
                 if tat.end() > unit.wrapping_add(params.burst_tolerance) || due > LAST_TICK =>
             {
-                Decided::Otherwise
+                Decided::Undecided
             }
             Err(due) => self.confirm(seen, now, Err(self.params.tick_at(&params, due))),
         }
@@ -254,7 +262,7 @@ impl Shared {
     fn decide_by_window(&self, seen: StateSnapshot, cost: u64, now: Tick) -> Decided {
         match self.params.window(seen.tat()).try_charge(now, cost) {
             Some(decided) => self.confirm(seen, now, decided),
-            None => Decided::Otherwise,
+            None => Decided::Undecided,
         }
     }
 
@@ -271,7 +279,7 @@ impl Shared {
             Ok((word, receipt)) => {
                 let generation = self.params.generation();
                 if !self.state.exchange(seen, word) {
-                    return Decided::Lost;
+                    return Decided::Contended;
                 }
                 Decided::Charged(Charge(Receipt {
                     generation,
@@ -279,7 +287,7 @@ impl Shared {
                 }))
             }
             Err(due) if self.state.is_still(seen) => Decided::Limited { due, now },
-            Err(_) => Decided::Lost,
+            Err(_) => Decided::Contended,
         }
     }
 
@@ -287,7 +295,7 @@ impl Shared {
     #[inline(always)]
     fn decide_by_ring(&self, cost: u64, now: Tick) -> Decided {
         let Some(ring) = self.ring.as_ref().filter(|_| cost == 1) else {
-            return Decided::Otherwise;
+            return Decided::Undecided;
         };
         match ring.try_charge(now.as_nanos()) {
             Claim::Charged { ticket, at } => Decided::Charged(Charge(Receipt {
@@ -303,7 +311,7 @@ impl Shared {
                 let due = tick_or_never(due);
                 Decided::Limited { due, now }
             }
-            Claim::Locked => Decided::Otherwise,
+            Claim::Locked => Decided::Undecided,
         }
     }
 
