@@ -196,7 +196,7 @@ impl Reference {
             _ => 10_000_000 * rule.count / rule.period,
         };
         let most = match self.setup.missed {
-            Some(MissedTickBehavior::Delay) => return now,
+            Some(MissedTickBehavior::Delay | MissedTickBehavior::Burst { max: 0 }) => return now,
             _ if rule.is_unlimited() => return now,
             Some(MissedTickBehavior::Burst { max }) => max.into(),
             _ => in_time.max(1),
@@ -386,13 +386,8 @@ impl Reference {
             let is_never = i128::from(until) > LAST_TICK;
             self.paused_until = if is_never { u64::MAX } else { until };
             self.generation += 1;
-            match self
-                .events
-                .iter_mut()
-                .find(|event| is_active(event, self.now))
-            {
-                Some(pause) => pause.1 = until.into(),
-                None => self.events.push((NOBODY, until.into(), What::Pause)),
+            if !self.move_pause(until) {
+                self.events.push((NOBODY, until.into(), What::Pause));
             }
             self.change();
         }

@@ -282,8 +282,9 @@ struct Log(Rule, Vec<(usize, i128, i128)>, usize);
 impl Log {
     /// Charges a unit, and returns whether there was time for it.
     fn book(&mut self, owner: usize, asked: i128) -> bool {
-        let before = self.1.len().checked_sub(self.0.burst as usize);
-        let free = before.map_or(0, |before| self.1[before].2 + self.0.period);
+        let slots = &self.1[self.2..];
+        let before = slots.len().checked_sub(self.0.burst as usize);
+        let free = before.map_or(0, |before| slots[before].2 + self.0.period);
         let newest = self.1.last().map_or(0, |unit| unit.2);
         let from = asked.max(free).max(newest);
         if from <= LAST_TICK {
