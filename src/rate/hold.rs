@@ -63,8 +63,10 @@ impl RateLimiter {
     ///
     /// If the quota was changed since the hold began, the usage is charged as of the change. A hold
     /// that began before a [pause](Self::pause_for) counts before it. A charge of another limiter is
-    /// held beside the charges of this one. [`max_hold`](Self::max_hold) ends a hold that is never
-    /// settled.
+    /// held beside the charges of this one, and so is one from before a change of the quota, which
+    /// was carried over. [`max_hold`](Self::max_hold) ends a hold that is never
+    /// settled. A [refund](Self::refund) of a charge that was made while a hold was open may give back
+    /// less once that hold is settled, because the usage of the hold counts as newer there.
     ///
     /// # Examples
     ///

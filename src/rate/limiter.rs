@@ -380,7 +380,8 @@ impl RateLimiter {
     /// Ends a [hold](Self::hold) after this time, as if it had been dropped then: for its whole
     /// cost, as of its beginning. By default a hold ends only when it is settled or dropped, so one
     /// that is [forgotten](std::mem::forget) reduces the limit for ever. A settlement that comes
-    /// later charges only what was used beyond the held cost.
+    /// later charges only what was used beyond the held cost. In a log and a window this has no
+    /// effect, because a hold there [ages like a charge](Self::hold).
     ///
     /// # Panics
     ///

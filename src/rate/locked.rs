@@ -14,9 +14,11 @@
 //!    charge gives it back like any refund.
 //! 4. [`grant_due`](Locked::grant_due) is the only place where a waiter is served, and it serves
 //!    only the head: a 1 never passes a 50.
-//! 5. Every change of the ledger goes through one door, [`change`](Locked::change). It grants
-//!    waiters that have become due, at this tick, and has the timer armed for the next one. The
-//!    timer does the same. The queue moves without a poll of any future.
+//! 5. Every change of the ledger from outside goes through one door, [`change`](Locked::change). It
+//!    refuses waiters that have become impossible, grants those that have become due, at this tick,
+//!    and has the timer armed for the next one. The timer does the same. The queue moves without a
+//!    poll of any future. Beside it, the guard itself brings the ledger to its tick, and charges a
+//!    call that it admits or grants.
 //! 6. One call, or one expiry of the timer, serves at most [`SERVED_AT_ONCE`] waiters, and releases
 //!    the lock after each batch that it wakes. If the next waiter is then due, the timer is armed
 //!    for its tick, so it expires at once, and the timer or the next caller continues. Until then a
@@ -125,7 +127,13 @@ impl Locked<'_> {
             clock.correct();
             self.now = clock.now();
         }
-        let due = queue.ledger.advance(self.now);
+        // A hold may end by itself, and the head may be due by that, or have been due before.
+        let ends = queue.ledger.end_of_hold();
+        let was_due = ends.is_some_and(|end| end <= self.now)
+            && queue
+                .head()
+                .is_some_and(|head| queue.ledger.due(0, head.cost) <= self.now);
+        let due = queue.ledger.advance(self.now).filter(|_| !was_due);
         queue.timed = queue.timed.max(due.unwrap_or_default());
         self.queue = Some(queue);
     }
@@ -203,9 +211,12 @@ impl Locked<'_> {
         let now = self.now;
         self.retime(|this| {
             let changed = change(&mut this.ledger, now);
-            let (most, capacity) = (this.most(), this.ledger.capacity());
-            let refused = QueueEntry::Refused { capacity };
-            this.queued -= this.waiters.refuse_above(most, refused);
+            // After a close, each waiter is told of that instead.
+            if !this.closed {
+                let (most, capacity) = (this.most(), this.ledger.capacity());
+                let refused = QueueEntry::Refused { capacity };
+                this.queued -= this.waiters.refuse_above(most, refused);
+            }
             changed
         })
     }
@@ -261,7 +272,10 @@ impl Locked<'_> {
     /// were refused come first. Returns whether it served any.
     pub(super) fn grant_due(&mut self) -> bool {
         let queue = self.queue.as_mut().expect("the guard has not ended");
-        let refused = queue.waiters.take_refused(&mut self.woken);
+        let refused = match self.left {
+            0 => 0,
+            _ => queue.waiters.take_refused(&mut self.woken),
+        };
         self.left = self.left.saturating_sub(refused);
         let mut any = refused > 0;
         self.arms |= any;

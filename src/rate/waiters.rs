@@ -48,7 +48,7 @@ impl Units for QueueEntry {
 
 /// The state under the lock.
 pub(super) struct QueueState {
-    /// What is owed. Only [`Locked::change`], [`Locked::grant_due`] and admissions change it.
+    /// What is owed. Only the guard changes it.
     pub(super) ledger: Ledger,
     /// The number of changes of the quota.
     pub(super) changes: u64,

@@ -67,11 +67,11 @@ impl Ledger {
         if let OfOthers::Growing { end, .. } = count {
             others.used.until = end;
         }
+        let mut missing = 0;
         if let Some(answer) = answer {
             match count {
                 OfOthers::Charged => {
-                    let missing = used.saturating_add(answer.since).saturating_sub(own);
-                    self.rule.charge(now, missing);
+                    missing = used.saturating_add(answer.since).saturating_sub(own);
                 }
                 OfOthers::Standing => {
                     others.used = OthersUse {
@@ -103,5 +103,7 @@ impl Ledger {
                 OfOthers::Growing { .. } => {}
             }
         }
+        // This is no call, so it has no record.
+        self.charge_rule(missing, |rule| rule.charge(now, missing));
     }
 }

@@ -27,7 +27,7 @@ impl Ledger {
         }
         self.return_to_rule(&charge, cost, now);
         // The idle time until now belongs to the hold before.
-        self.charge_rule(|rule| {
+        self.charge_rule(0, |rule| {
             rule.raise(now);
             Receipt::default()
         });

@@ -191,7 +191,8 @@ impl Ledger {
 impl Ledger {
     /// Charges now, with any backlog.
     pub(crate) fn charge(&mut self, now: Tick, cost: u64) -> Receipt {
-        self.charge_rule(|rule| rule.charge(now, cost))
+        let receipt = self.charge_rule(cost, |rule| rule.charge(now, cost));
+        self.record(receipt)
     }
 
     /// Charges a call if it is due, at the tick when it became due. That tick is not before
@@ -213,24 +214,31 @@ impl Ledger {
             _ => self.rule.earliest(now, makes_up),
         };
         let at = due.max(earliest).max(after).min(now);
-        Some(self.charge_rule(|rule| rule.grant(at, cost)))
+        let receipt = self.charge_rule(cost, |rule| rule.grant(at, cost));
+        Some(self.record(receipt))
     }
 
-    /// Makes a charge, and keeps what may have to be known of it later.
-    fn charge_rule(&mut self, charge: impl FnOnce(&mut RuleState) -> Receipt) -> Receipt {
+    /// Makes a charge, and keeps what [holds](mod@held) and a [pause](mod@pause) have to know of it.
+    /// A pause keeps the whole cost, also if there is no time for it before the last tick.
+    fn charge_rule(
+        &mut self,
+        cost: u64,
+        charge: impl FnOnce(&mut RuleState) -> Receipt,
+    ) -> Receipt {
+        if self.held.is_none() && self.pause.is_none() {
+            return charge(&mut self.rule);
+        }
         let end = self.rule.tat().end();
         let receipt = charge(&mut self.rule);
-        if self.held.is_none() && self.pause.is_none() {
-            return self.record(receipt);
-        }
-        let charged = self.rule.params().units_of(receipt.cost);
+        let params = self.rule.params();
         if let Some(held) = self.held.as_mut().filter(|held| !held.is_empty()) {
+            let charged = params.units_of(receipt.cost);
             held.add_idle(u64::MAX, self.rule.tat().end() - end - charged);
         }
         if let Some(pause) = &mut self.pause {
-            pause.forced = pause.forced.saturating_add(charged);
+            pause.forced = pause.forced.saturating_add(params.units_of(cost));
         }
-        self.record(receipt)
+        receipt
     }
 
     /// Gives back up to `cost` of a charge whose call is not made, except the part that time has
@@ -247,12 +255,13 @@ impl Ledger {
         if charge.generation != self.generation {
             return;
         }
-        let given = self.rule.give_back(charge, cost, now);
-        if given == 0 {
-            return;
-        }
         if let Some(pause) = &mut self.pause {
-            pause.forced = pause.forced.saturating_sub(given);
+            // Time pays off nothing of it until the end.
+            let units = self.rule.params().units_of(cost.min(charge.cost));
+            pause.forced = pause.forced.saturating_sub(units);
+        }
+        if self.rule.give_back(charge, cost, now) == 0 {
+            return;
         }
         if self.rule.first_ticket() > MOST_REFUNDED {
             self.begin_generation();

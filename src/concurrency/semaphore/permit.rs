@@ -87,7 +87,9 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
         self.count += std::mem::take(&mut other.count);
     }
 
-    /// Discards its permits, and lowers the limit of the semaphore by their number, at most to 0.
+    /// Discards its permits, and lowers the limit of the semaphore by their number, at most to 0. A
+    /// waiter that requests more than the new limit is refused, as by
+    /// [`set_permits`](crate::Semaphore::set_permits).
     ///
     /// # Examples
     ///

@@ -107,7 +107,8 @@ impl Semaphore {
     }
 
     /// Lowers the limit by up to `permits` permits that are free at this moment, and returns how
-    /// many there were. Permits that accumulate for the first waiter count as free.
+    /// many there were. Permits that accumulate for the first waiter count as free. A waiter that
+    /// requests more than the new limit is refused, as by [`set_permits`](Self::set_permits).
     ///
     /// # Examples
     ///

@@ -35,14 +35,15 @@ pub(super) enum Kind {
     ImpossibleWaiters,
 }
 
-/// The kinds that are not drawn.
+/// The kinds that are not drawn: a limiter gives back less than the reference, because the usage of
+/// a hold counts as newer than the charges that were made while it was open.
 pub(super) const OFF: &[Kind] = &[Kind::RefundsBesideHolds];
 
 /// The calls and their frequencies. Waiters, charges and holds are named by positions. `slow` waits
 /// with a waker that lets time jump; `used` settles a hold; `keep` and `scale` change the quota.
 const CALLS: &str =
     "24 advance, 10 try, 14 wait, 4 reserve, 2 slow, 10 poll, 8 leave, 1 leak, 4 charge, 7 refund,
-    4 settle, 8 hold, 7 used, 1 drop-hold, 3 pause, 2 keep, 2 scale";
+    4 settle, 8 hold, 7 used, 1 drop-hold, 3 pause, 1 resume, 2 keep, 2 scale";
 
 /// A call, and the numbers from which its words come.
 #[derive(Clone, Debug)]
@@ -172,6 +173,8 @@ impl Draw {
             return None;
         }
         Some(match call {
+            "pause" if is_by_word && c % 16 == 0 => "pause never".to_owned(),
+            "resume" => call.to_owned(),
             "advance" | "pause" => format!("{call} {}ns", self.time(world, [a, b])),
             "try" | "wait" | "reserve" | "charge" => format!("{call} {}", cost(world, [a, b])),
             "slow" => format!(

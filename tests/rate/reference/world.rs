@@ -333,6 +333,10 @@ impl World {
                 self.reference.pause_for(nanos(time));
                 limiter.pause_for(time);
             }
+            "resume" => {
+                self.reference.resume();
+                limiter.resume();
+            }
             "keep" | "scale" => {
                 let how = if call == "keep" {
                     QuotaChange::KeepSpent

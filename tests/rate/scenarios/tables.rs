@@ -345,6 +345,10 @@ a pause of no time is none, and of two the longer one counts | 10/s burst 3 | pa
     left 3, pause 1s, pause 999ms, paused 1s, pause 1005ms, no 1 1005ms, reset 1205ms, in-use 3, left 0
 a pause for ever ends by a resume | whole 10/s burst 10; at 5s | pause never, wait, advance 7d, pending 0, resume,
     granted 0 604805s, left 0
+what is forced in a pause for ever is owed after it | sliding-log 10/s; at 5s | pause never, charge 5, charge 5, resume,
+    in-use 19
+what a server has counted in a pause is owed after it | 10/s burst 10; at 10s | pause 1min, charge, answer 80 1min,
+    resume, in-use 20
 a resume acts as if the pause had been asked to end now | 10/s burst 5 | try 5, pause 10s, charge 2, advance 1s,
     resume, peek 1 200ms, paused, advance 9s, left 5
 and keeps what is owed beyond that | 10/s burst 5 | try 5, pause 10s, resume, peek 1 100ms
