@@ -36,7 +36,9 @@ impl Charge {
         self.0.cost
     }
 
-    /// Returns the tick of the charge, on the limiter's clock.
+    /// Returns the tick of the charge, on the limiter's clock. In a sliding window and a log, a
+    /// charge during a [pause](crate::RateLimiter::pause_for) is made behind the spent burst, at a
+    /// later tick.
     ///
     /// The limiter keeps its promise by these ticks. A task resumes somewhat later: its thread may
     /// be interrupted after it has read the clock, and [a timer may be

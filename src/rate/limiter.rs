@@ -731,7 +731,8 @@ impl RateLimiter {
     ///
     /// [`Quota::UNLIMITED`] releases all waiters, in their order and except during a
     /// [pause](Self::pause_for), and forgives the backlog. When a limit is set again, its whole
-    /// burst is available. Waiting calls that ask for more than that burst fail as above.
+    /// burst is available, less the [holds](Self::hold) that are still open. Waiting calls that ask
+    /// for more than that burst fail as above.
     ///
     /// # Pausing
     ///

@@ -367,6 +367,11 @@ impl Locked<'_> {
             return Tick::default();
         }
         let due = self.ledger.due(self.queued, cost);
+        let largest = self.waiters.largest();
+        if self.ledger.has_holds() && self.ledger.due(0, largest).is_never() {
+            // A waiter in front may need a settlement.
+            return Tick::from_nanos(u64::MAX);
+        }
         due.max(self.next_due().unwrap_or_default())
     }
 

@@ -76,7 +76,11 @@ impl Reservation {
     /// it then returns the error). It is also zero after the end of the runtime whose time it was
     /// on: the next poll then joins the queue of another runtime.
     ///
-    /// The delay shrinks as time passes and as waiters in front leave. It grows only if a charge
+    /// While a [hold](super::RateLimiter::hold) is open, it is the shortest delay: that if all holds were
+    /// settled for nothing now, because a settlement may come at any time.
+    ///
+    /// The delay shrinks as time passes and as waiters in front leave. It grows only if a hold is settled
+    /// for its usage, if a charge
     /// exceeds the acquired cost ([`charge`](super::RateLimiter::charge),
     /// [`settle`](super::RateLimiter::settle)), if the quota
     /// [changes](super::RateLimiter::set_quota), or, with

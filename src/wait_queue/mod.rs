@@ -146,6 +146,11 @@ impl<C: Units> WaitQueue<C> {
         }
     }
 
+    /// Returns a cost that no waiter exceeds: the largest, or that of one that has left.
+    pub(crate) fn largest(&self) -> u64 {
+        self.largest
+    }
+
     /// Returns the number of waiters.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Ledger;
 use super::others::{Growth, OthersUse};
 use crate::algorithm::rule::{OfOthers, Receipt};
+use crate::algorithm::rule_state::RuleState;
 use crate::time::Tick;
 
 impl Ledger {
@@ -57,7 +58,12 @@ impl Ledger {
         };
         // Every response counts here, because an older one may know better when a window ends.
         let windows = self.algorithm.has_windows();
-        let count = self.rule.follow(windows, end, now, earlier);
+        let follow = |rule: &mut RuleState| rule.follow(windows, end, now, earlier);
+        let count = if windows {
+            self.before_pause(now, follow)
+        } else {
+            follow(&mut self.rule)
+        };
         let own = self.in_use(now).saturating_sub(self.others_use().cost);
         // This bound keeps a server from stopping the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));

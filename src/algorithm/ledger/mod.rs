@@ -93,9 +93,11 @@ impl Ledger {
         self.held_cost() > 0
     }
 
-    /// Returns the held cost, which time does not pay off.
+    /// Returns the held cost, which time does not pay off; none without a limit.
     fn held_cost(&self) -> u128 {
-        self.held.as_ref().map_or(0, |held| held.cost)
+        let held = self.held.as_ref();
+        let held = held.filter(|_| !self.quota.is_unlimited());
+        held.map_or(0, |held| held.cost)
     }
 
     /// Returns the tick at which `cost` is due after `behind` has been charged, like the rule, but

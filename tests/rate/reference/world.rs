@@ -467,7 +467,12 @@ impl World {
                 Ok(format!("exceeds {most}"))
             }
             (Answer::Limited(due, least), Err(error)) if error.kind() == ErrorKind::RateLimited => {
-                self.same_hint("retry", tick(now, error.retry_after()), due, least)?;
+                let after = error.retry_after();
+                // Behind a hold and waiters the time may be unknown.
+                let is_unknown = after.is_none() && self.reference.has_holds();
+                if !is_unknown || self.reference.waiting() == 0 {
+                    self.same_hint("retry", tick(now, after), due, least)?;
+                }
                 Ok(format!("limited {}", until(now, due)))
             }
             (Answer::Full(free), Err(error)) if error.kind() == ErrorKind::QueueFull => {

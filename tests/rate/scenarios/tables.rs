@@ -447,12 +447,16 @@ a hold above a lowered burst admits nothing until it is settled | 1000/s burst 1
     quota 1000/s burst 100, advance 1min, no 1 unknown, used 0 0, left 100
 a hold of an overdraft delays a call until it is settled | 1000/s burst 1000; overdraft | try 5000, hold 0, wait 3000,
     advance 1min, pending 0, used 0 5000, granted 0
+the time behind a waiter that needs a settlement is unknown | 10/s burst 10 | try, hold 0, try 9, wait,
+    wait 10, no 1 unknown, peek 1 unknown, advance 1h, granted 0, pending 0
+a window whose end a server moves in a pause is spent at the end of the pause | fixed-window 10/min; at 5min |
+    pause 10s, charge 3, answer 3 30s, resume, in-use 12, advance 30s, left 8
 everything waits beside a hold | 100/min burst 100; overdraft | try 10, hold 0, advance 1min, wait max, pending 0
 a charge that is paid off in part is held in full | 1000/s burst 1000 | try 600, advance 100ms, hold 0, left 400,
     used 0 0, left 1000
 a charge of another limiter is held beside its own | 1000/s burst 1000 | other, try 200, other, try 100, hold 0,
     left 700, used 0 0, left 900
-a hold without a limit holds nobody up | unlimited | 3 x try 9223372036854775807, 3 x hold 0, advance 1ms,
+a hold without a limit holds nobody up | unlimited | 3 x try 9223372036854775807, 3 x hold 0, in-use 0, advance 1ms,
     3 x used 0 max, try 1000
 holds of the largest costs add up and come back | word 1000/s burst 1000 | 5 x charge max + hold 0, no 1 unknown,
     5 x used 0 0, advance 2s, left 1000, charge, hold 0, used 0 max, no 1 never
@@ -500,6 +504,8 @@ a fixed window ends a hundredth earlier once a window | fixed-window 100/min | c
 of two answers the one that knows of more others counts, and each that knows of a later end | fixed-window 100/min |
     try, answer 1 59s, 3 x try, follow 3 11 59s, follow 1 12 1min, left 89, try, answer 5 59s, left 88, try 88,
     no 1 1min
+the use by others grows to at most twice what was told | fixed-window 100/min | advance 1s, try, answer 11 59s,
+    left 89, advance 500ms, left 84, advance 20s, left 79
 an answer of the window before delays the end | fixed-window 100/min | try, answer 1 1min, advance 1min, try,
     answer 100 100ms, left 99, try 99, no 1 1min100ms
 an answer to a window that has ended does nothing | fixed-window 100/min | try, answer 1 1min, advance 121s, try,
