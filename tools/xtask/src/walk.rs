@@ -26,7 +26,7 @@ http         | HTTP request through a layer with a free permit        | 12 | 26
 /// A walk and a folder that it passes through, with the maximum of files and functions there. A folder that it does
 /// not pass through is an error.
 const ROOMS: &str = "
-rate | src/rate/ | 11 | 56
+rate | src/rate/ | 8 | 46
 ";
 
 #[derive(clap::Args)]
