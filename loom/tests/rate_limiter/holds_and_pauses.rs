@@ -132,17 +132,24 @@ model!(try_acquire_twice_at_the_end_of_a_pause_admits_one, || {
     assert_ne!(admitted, other.join().unwrap());
 });
 
-/// One token is there after a resume, and it is admitted once, as the word and as the log.
+/// One token is there after a resume, and it is admitted once.
+fn assert_resumes_for_one(algorithm: Algorithm) {
+    let (limiter, _clock) = by(algorithm, Quota::per_hour(2).burst(2));
+    limiter.pause_for(HOUR);
+    let other = with(&limiter, admits);
+    limiter.resume();
+    let mine = admits(&limiter);
+    assert_ne!(other.join().unwrap(), mine);
+}
+
+model!(resume_beside_a_try_admits_one, || {
+    assert_resumes_for_one(Algorithm::Gcra);
+});
+
+/// With two preemptions this model takes minutes, because a resume rewrites the ring twice.
 #[test]
-fn resume_beside_a_try_admits_one() {
-    check_each(2, BOTH, |algorithm| {
-        let (limiter, _clock) = by(algorithm, Quota::per_hour(2).burst(2));
-        limiter.pause_for(HOUR);
-        let other = with(&limiter, admits);
-        limiter.resume();
-        let mine = admits(&limiter);
-        assert_ne!(other.join().unwrap(), mine);
-    });
+fn resume_of_a_log_beside_a_try_admits_one() {
+    check_each(1, [Algorithm::SlidingLog], assert_resumes_for_one);
 }
 
 model!(resume_and_a_joiner_do_not_miss_each_other, || {
