@@ -79,7 +79,8 @@ impl World {
             "refused" => {
                 return match self.named(words).0.stream.refused() {
                     None => "no".into(),
-                    Some(error) => match error.retry_after() {
+                    Some(error) => match error.retry_after().filter(|after| *after < Duration::MAX)
+                    {
                         None => format!("{:?}", error.kind()),
                         Some(after) => format!("{:?} for {after:?}", error.kind()),
                     },
