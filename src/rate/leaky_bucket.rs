@@ -195,6 +195,20 @@ impl LeakyBucket {
     }
 
     /// Ends a [pause](Self::pause_for) now. See [`RateLimiter::resume`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, LeakyBucket, Quota};
+    ///
+    /// let bucket = LeakyBucket::new(Quota::per_second(10), 5).clock(Clock::manual());
+    /// bucket.pause_for(Duration::MAX);
+    /// assert!(bucket.try_acquire().is_err());
+    /// bucket.resume();
+    /// bucket.try_acquire()?;
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
     pub fn resume(&self) {
         self.limiter.resume();
     }

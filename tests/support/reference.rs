@@ -529,12 +529,6 @@ impl Reference {
         self.queue.front().map(|head| head.joined)
     }
 
-    /// Returns the largest cost of a waiter.
-    pub(crate) fn largest(&self) -> u64 {
-        let costs = self.queue.iter().map(|waiter| waiter.cost);
-        costs.max().unwrap_or(0)
-    }
-
     pub(crate) fn answer(&self, name: usize) -> Answer {
         self.answers[name]
     }

@@ -10,35 +10,6 @@ use tollgate::{Algorithm, Quota};
 use super::world::World;
 use crate::support::reference::{LAST_TICK, Setup};
 
-/// Kinds of calls that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Holds in a sliding log or a sliding window.
-    HoldsByTicks,
-    /// Several holds at a time.
-    ManyHolds,
-    /// Holds of charges of 0.
-    EmptyHolds,
-    /// Holds that are open while the quota changes.
-    HoldsOverChanges,
-    /// Holds that are open while a pause begins or ends.
-    HoldsOverPauses,
-    /// Refunds of charges that were made before a hold was settled.
-    RefundsBesideHolds,
-    /// Refunds in a sliding log during a pause.
-    RefundsInPauses,
-    /// Changes of the quota during a pause.
-    ChangesInPauses,
-    /// Changes that keep a spent number above the new burst.
-    KeptAboveBurst,
-    /// Changes that make a waiter impossible.
-    ImpossibleWaiters,
-}
-
-/// The kinds that are not drawn: a limiter gives back less than the reference, because the usage of
-/// a hold counts as newer than the charges that were made while it was open.
-pub(super) const OFF: &[Kind] = &[Kind::RefundsBesideHolds];
-
 /// The calls and their frequencies. Waiters, charges and holds are named by positions. `slow` waits
 /// with a waker that lets time jump; `used` settles a hold; `keep` and `scale` change the quota.
 const CALLS: &str =
@@ -131,45 +102,20 @@ pub(super) fn setups(algorithm: Algorithm) -> impl Strategy<Value = Setup> {
 }
 
 impl Draw {
-    /// Returns the call as text: `None` if it has no item, or is of a kind that is left out.
-    pub(super) fn say(&self, world: &World, off: &[Kind]) -> Option<String> {
-        let (reference, [a, b, c]) = (&world.reference, self.numbers);
+    /// Returns the call as text: `None` if it has no item, or gives back a charge
+    /// [beside a hold](World::is_beside_hold).
+    pub(super) fn say(&self, world: &World) -> Option<String> {
+        let [a, b, c] = self.numbers;
         let [waiters, charges, holds] = world.items().map(|count| count as u64);
-        let is_off = |kind| off.contains(&kind);
         let is_by_word = world.setup().algorithm.keeps_a_word();
-        let is_log = world.setup().algorithm == Algorithm::SlidingLog;
         let any = |of: u64| a.checked_rem(of);
         let call = self.call;
-        let skips = match call {
-            "hold" => {
-                is_off(Kind::HoldsByTicks) && !is_by_word
-                    || is_off(Kind::HoldsOverPauses) && reference.paused_until().is_some()
-                    || is_off(Kind::ManyHolds) && holds > 0
-            }
-            "used" | "drop-hold" => {
-                holds > 0 && is_off(Kind::HoldsOverPauses) && reference.paused_until().is_some()
-            }
-            "pause" => is_off(Kind::HoldsOverPauses) && holds > 0,
-            "refund" | "settle" | "leave" => {
-                let charge = match call {
-                    "leave" => world.grant_of(any(waiters)? as usize),
-                    _ => Some(world.charge(any(charges)? as usize)),
-                };
-                is_off(Kind::RefundsBesideHolds)
-                    && charge.is_some_and(|it| world.is_beside_hold(it))
-                    || is_off(Kind::RefundsInPauses) && is_log && reference.paused_until().is_some()
-            }
-            "keep" | "scale" => {
-                let quota = fitting(world.setup().algorithm, self.quota)?;
-                let limit = world.setup().algorithm.batch(quota).max_burst();
-                is_off(Kind::HoldsOverChanges) && holds > 0
-                    || is_off(Kind::ChangesInPauses) && reference.paused_until().is_some()
-                    || is_off(Kind::KeptAboveBurst) && call == "keep" && reference.in_use() > limit
-                    || is_off(Kind::ImpossibleWaiters) && reference.largest() > limit
-            }
-            _ => false,
+        let given_back = match call {
+            "leave" => world.grant_of(any(waiters)? as usize),
+            "refund" | "settle" => Some(world.charge(any(charges)? as usize)),
+            _ => None,
         };
-        if skips {
+        if given_back.is_some_and(|charge| world.is_beside_hold(charge)) {
             return None;
         }
         Some(match call {
@@ -191,9 +137,7 @@ impl Draw {
                 } else {
                     any(charges)?
                 };
-                let charge = world.charge(which as usize);
-                let is_beside = is_off(Kind::RefundsBesideHolds) && world.is_beside_hold(charge);
-                if is_beside || charge.cost == 0 && is_off(Kind::EmptyHolds) {
+                if world.is_beside_hold(world.charge(which as usize)) {
                     return None;
                 }
                 format!("{call} {which}")

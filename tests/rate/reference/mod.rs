@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner, contextualize_config};
 use tollgate::Algorithm;
 
-use self::draw::{Draw, OFF, draws, setups};
+use self::draw::{Draw, draws, setups};
 use self::world::World;
 use crate::support::cases::cases;
 use crate::support::reference::Setup;
@@ -22,7 +22,7 @@ use crate::support::reference::Setup;
 fn run(setup: Setup, draws: &[Draw]) -> Result<(), String> {
     let mut world = World::new(setup);
     for draw in draws {
-        if let Some(text) = draw.say(&world, OFF) {
+        if let Some(text) = draw.say(&world) {
             world.call(&text)?;
         }
     }

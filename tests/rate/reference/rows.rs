@@ -1,17 +1,12 @@
-//! Rows of calls to a limiter and the reference. Each table belongs to a kind of calls, and is left
-//! out with it. `ROW=words cargo test --test rate reference` runs only the rows whose names
-//! contain these words.
+//! Rows of calls to a limiter and the reference. `ROW=words cargo test --test rate reference` runs
+//! only the rows whose names contain these words.
 
-use super::draw::{Kind, OFF};
 use super::world::World;
 use crate::support::scenarios::rows;
 
 /// The calls are those of the [random](super::draw) ones. After `=` stands what a call shows:
 /// `left` and `in-use` show a number, a try or a poll its outcome. Times end in a unit.
-const ROWS: &[(Option<Kind>, &str)] = &[
-    (
-        None,
-        "
+const ROWS: &str = "
 a queue is served in order, each waiter at its due tick | gcra 100/s burst 50 | try 50, wait 3, wait 1, advance 30ms,
     poll 0 = charged at 30ms, advance 10ms, poll 0 = charged at 40ms
 a waiter behind a late timer is charged as of its due tick | gcra 10/s; makes-up 5 | try 1, slow 1 250ms, wait 1,
@@ -23,11 +18,6 @@ a forced charge in a pause comes on top of the spent burst | gcra 10/s burst 5 |
 a hold is charged as of its beginning | gcra 1000/s burst 1000 | try 1000, hold 0, advance 700ms, used 0 500,
     left = 1000
 the usage beyond a hold is charged as well | gcra 10/s burst 10 | try 2, hold 0, advance 1s, used 0 30, in-use = 20
-",
-    ),
-    (
-        Some(Kind::HoldsByTicks),
-        "
 a hold of a log ages like a charge | sliding-log 10/s | try 10, hold 0, advance 1s, left = 10, used 0 10, left = 10
 usage beyond a hold of a log is charged at the settlement | sliding-log 10/s | try 5, try 5, hold 1, advance 1s,
     used 0 25, in-use = 20
@@ -37,32 +27,12 @@ a hold of a log beside a forced charge stays where it is | sliding-log 10/s | tr
     used 0 5, in-use = 20
 the unused part of a hold of a log comes back while it counts | sliding-log 10/s | try 5, hold 0, advance 999ms,
     used 0 2, in-use = 2, try 5, hold 0, advance 1s, used 0 0, in-use = 0
-",
-    ),
-    (
-        Some(Kind::ManyHolds),
-        "
 holds are settled in the order of their beginnings | gcra 1000/s burst 1000 | try 100, hold 0, advance 100ms, try 100,
     hold 0, advance 100ms, used 0 100, in-use = 100, used 0 100, in-use = 0
-",
-    ),
-    (
-        Some(Kind::EmptyHolds),
-        "
 the usage of a hold of nothing is charged as of its beginning | gcra 1/ns burst 2 | try 0, hold 0, advance 1ns, try 1,
     used 0 3, in-use = 3
-",
-    ),
-    (
-        Some(Kind::HoldsOverChanges),
-        "
 a hold counts as of the last change of the quota | gcra 1/ns burst 3 | try 1, hold 0, keep 1/ns burst 2, advance 1ns,
     used 0 2, in-use = 1
-",
-    ),
-    (
-        Some(Kind::HoldsOverPauses),
-        "
 the usage of a hold from before a pause is part of the spent burst | gcra 10/s burst 100 | advance 10s, try 20,
     hold 0, advance 1s, pause 5s, advance 2s, used 0 20, advance 3s, in-use = 99
 the larger of that usage and the spent burst is owed | gcra 10/s burst 100 | try 20, hold 0, advance 1s, pause 5s,
@@ -73,62 +43,28 @@ a hold of a log that begins and ends in a pause leaves the pause | sliding-log 3
     used 0 1, advance 3ns, in-use = 3
 a hold of a window that begins and ends in a pause leaves the pause | sliding-window 3/3ns | pause 3ns, charge 2,
     hold 0, used 0 1, advance 3ns, in-use = 3, advance 3ns, in-use = 3
-",
-    ),
-    (
-        Some(Kind::RefundsBesideHolds),
-        "
-a charge behind the usage of a hold is given back in full | gcra 1/ns burst 5 | try 1, hold 0, charge 2, used 0 4,
-    advance 2ns, refund 0, in-use = 2
-",
-    ),
-    (
-        Some(Kind::RefundsInPauses),
-        "
 a refund in a pause leaves what was forced in it | sliding-log 2/5ns | pause 5ns, charge 3, charge 2, refund 0,
     advance 5ns, in-use = 3
-",
-    ),
-    (
-        Some(Kind::ChangesInPauses),
-        "
 a change in a pause spends the new burst, and no more | fixed-window 1/2ns | try 1, pause 1ns, keep 100/s,
     advance 1ns, in-use = 99
 a change in a pause carries over what the pause does not cover | gcra 1/2ns burst 5 | try 3, charge 5, pause 19ns,
     scale 5/75ns burst 4, advance 19ns, in-use = 6
-",
-    ),
-    (
-        Some(Kind::KeptAboveBurst),
-        "
 a spent number above a lower burst stays owed | gcra 1/s burst 6 | try 3, keep 1/s, in-use = 3, keep 1/s burst 6,
     in-use = 3
 a spent number above a lower burst stays owed by steps | fixed-window 5/9s | try 3, keep 1/s, in-use = 3
 a spent number above a lower burst stays owed by a window | sliding-window 5/9s | try 3, keep 1/s, in-use = 3
-",
-    ),
-    (
-        Some(Kind::ImpossibleWaiters),
-        "
 a change refuses whoever can no longer be admitted | gcra 1/s burst 5 | try 5, wait 1, wait 4, wait 2,
     scale 1/s burst 3, poll 1 = exceeds 3, advance 1s, poll 0 = charged at 1s
-",
-    ),
-    (
-        None,
-        "
 a waiter that was due before a settlement begins at the settlement | gcra 4/17ns | try 1, wait 1, hold 0, advance 6ns,
     used 0 1, advance 4ns, in-use = 1, advance 1ns, in-use = 0
-",
-    ),
-];
+";
 
 #[test]
 fn rows_of_calls_do_what_the_reference_says() {
-    let on = ROWS
+    let rows = rows(ROWS);
+    let failed: Vec<String> = rows
         .iter()
-        .filter(|(kind, _)| kind.is_none_or(|kind| !OFF.contains(&kind)));
-    let rows = on.flat_map(|(_, table)| rows(table));
-    let failed: Vec<String> = rows.filter_map(|row| World::follow(&row).err()).collect();
+        .filter_map(|row| World::follow(row).err())
+        .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

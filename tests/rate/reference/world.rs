@@ -146,10 +146,12 @@ impl World {
         }
     }
 
-    /// Returns whether a charge was made before a hold was settled that still counts.
+    /// Returns whether the settlement of a hold may count between a charge and its refund. A limiter
+    /// by word then gives back less than the reference: its docs say that the usage counts as newer.
     pub(super) fn is_beside_hold(&self, charged: Charged) -> bool {
-        let is_open = !self.holds.is_empty() && self.setup.algorithm.keeps_a_word();
-        is_open || charged.generation == self.settled.0 && charged.owner < self.settled.1
+        let is_open = !self.holds.is_empty() && charged.at < self.reference.now;
+        let is_older = charged.generation == self.settled.0 && charged.owner < self.settled.1;
+        self.setup.algorithm.keeps_a_word() && (is_open || is_older)
     }
 
     /// Returns the setup and the calls so far as a row.
