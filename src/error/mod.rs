@@ -344,7 +344,8 @@ impl AcquireError {
     /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused
     ///   immediately, because the wait would have exceeded the timeout: how long the wait would
     ///   have been;
-    /// - for [`Closed`](ErrorKind::Closed) and [`ExceedsCapacity`](ErrorKind::ExceedsCapacity): never.
+    /// - for [`Closed`](ErrorKind::Closed) and [`ExceedsCapacity`](ErrorKind::ExceedsCapacity): never;
+    /// - for [`RuntimeEnded`](ErrorKind::RuntimeEnded): zero.
     ///
     /// [`Duration::MAX`] means never, or more than 584 years. It is a statement about time alone: a closed
     /// throttle stays closed, but somebody may raise a limit or open a gate. The other refusals of concurrency
@@ -381,6 +382,7 @@ impl AcquireError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind() {
             ErrorKind::Closed | ErrorKind::ExceedsCapacity => Some(Duration::MAX),
+            ErrorKind::RuntimeEnded => Some(Duration::ZERO),
             _ => self.wait(),
         }
     }
@@ -482,6 +484,10 @@ pub enum ErrorKind {
     /// asynchronous factory of a [pool](crate::Pool). The [source](std::error::Error::source) of the error
     /// is the failure.
     Store,
+    /// The runtime in which the caller was first polled has ended, so its time no longer passes. Returned
+    /// only by waits of limiters on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes).
+    /// The limiter is open: another call goes by the time of the runtime in which it is made.
+    RuntimeEnded,
 }
 
 impl fmt::Display for AcquireError {
@@ -504,6 +510,7 @@ impl fmt::Display for AcquireError {
             ErrorKind::RateLimited => "over the rate",
             ErrorKind::ExceedsCapacity => "the call exceeds the capacity",
             ErrorKind::Store => "the store failed",
+            ErrorKind::RuntimeEnded => "the runtime of the wait has ended",
         })?;
         match (self.kind(), after) {
             (_, None) => {}

@@ -6,8 +6,8 @@
 //!    deadline that is polled at the same time must not win.
 //! 3. The forecast for the first [`FORESEEN`] waiters is exact. For those behind them only two sums
 //!    are known, and it takes the smaller one; neither sum is less than their total cost.
-//! 4. A waiter keeps the [state](super::runtimes) in whose queue it is, so it can leave, and
-//!    collect its grant, after the runtime has ended.
+//! 4. A waiter keeps the [state](super::runtimes) in whose queue it is: wherever it is polled, it
+//!    waits there, and it can leave or collect its grant after the runtime has ended.
 
 use std::fmt;
 use std::future::Future;
@@ -18,6 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
+use super::limiter::RateLimiter;
 use super::shared::{Decided, Shared};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
@@ -29,7 +30,7 @@ const FORESEEN: usize = 1024;
 
 /// A limiter on which calls can wait.
 pub trait Limiter {
-    fn shared(&self) -> &Arc<Shared>;
+    fn limiter(&self) -> &RateLimiter;
 }
 
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` is a
@@ -71,21 +72,26 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
     /// Returns whether the future has not been polled yet.
     #[inline(always)]
     pub(crate) fn is_new(&self) -> bool {
-        matches!(self.call.stage, Stage::New | Stage::AsOf(_))
+        self.call.is_new()
     }
 
     // These two are not inlined, so that a poll that `decide_now` decides keeps nothing across a
     // call.
     #[inline(never)]
     fn decide(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let shared = self.source.shared();
-        self.call.poll(shared, context.waker())
+        let Self { source, call } = self;
+        let limiter = source.limiter();
+        limiter.here(|state| call.poll(state, context.waker()))
     }
 
     #[inline(never)]
     fn wait(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let shared = self.source.shared();
-        self.call.wait(shared, context.waker())
+        let Self { source, call } = self;
+        if call.is_new() {
+            let limiter = source.limiter();
+            return limiter.here(|state| call.join(state, context.waker()));
+        }
+        call.wait(context.waker())
     }
 }
 
@@ -95,8 +101,10 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::New = self.call.stage {
-            let (cost, shared) = (self.call.cost, self.source.shared());
-            match shared.decide_now(cost) {
+            let Some(state) = self.source.limiter().state.get() else {
+                return self.decide(context);
+            };
+            match state.decide_now(self.call.cost) {
                 Decided::Charged(charge) => {
                     self.call.stage = Stage::Over;
                     return Poll::Ready(Ok(charge));
@@ -144,78 +152,61 @@ impl Call {
         matches!(self.stage, Stage::Waiting(_))
     }
 
-    /// Charges now if the call is new and need not wait, by any rule and on any clock; otherwise
-    /// joins the queue, or checks whether it was served there.
+    #[inline(always)]
+    fn is_new(&self) -> bool {
+        matches!(self.stage, Stage::New | Stage::AsOf(_))
+    }
+
+    /// Charges a new call now if it need not wait, by any rule and on any clock; otherwise joins
+    /// the queue of the state.
     pub(super) fn poll(
         &mut self,
-        shared: &Arc<Shared>,
+        state: &Arc<Shared>,
         waker: &Waker,
     ) -> Poll<Result<Charge, AcquireError>> {
-        if let Stage::New = self.stage {
-            let decided = shared.here(|state| state.decide_without_lock(self.cost));
-            if let Decided::Charged(charge) = decided {
-                self.stage = Stage::Over;
-                return Poll::Ready(Ok(charge));
-            }
+        if let Decided::Charged(charge) = state.decide_without_lock(self.cost) {
+            self.stage = Stage::Over;
+            return Poll::Ready(Ok(charge));
         }
-        self.wait(shared, waker)
+        self.join(state, waker)
     }
 
-    /// Joins the queue, or checks whether the call was served there.
+    /// Checks whether the call was served in its queue.
     #[inline]
-    fn wait(&mut self, shared: &Arc<Shared>, waker: &Waker) -> Poll<Result<Charge, AcquireError>> {
-        loop {
-            let polled = match &mut self.stage {
-                Stage::New | Stage::AsOf(_) => {
-                    let state = shared.in_runtime();
-                    self.join(state.as_ref().unwrap_or(shared), waker)
-                }
-                Stage::Waiting(waiter) => {
-                    let polled = waiter.poll(waker);
-                    if polled.is_none() {
-                        // The waiter leaves the queue of a runtime, and joins that of the current
-                        // runtime.
-                        self.stage = Stage::New;
-                    }
-                    polled
-                }
-                Stage::Over => panic!("polled again after it was ready"),
-            };
-            if let Some(polled) = polled {
-                if polled.is_ready() {
-                    self.stage = Stage::Over;
-                }
-                return polled;
-            }
+    pub(super) fn wait(&mut self, waker: &Waker) -> Poll<Result<Charge, AcquireError>> {
+        let Stage::Waiting(waiter) = &mut self.stage else {
+            panic!("polled again after it was ready");
+        };
+        let polled = waiter.poll(waker);
+        if polled.is_ready() {
+            self.stage = Stage::Over;
         }
+        polled
     }
 
-    /// Charges now, fails, or joins the queue of a state. Returns `None` if the runtime of the
-    /// state has ended, so that the call has to wait elsewhere.
+    /// Charges a new call now, or refuses it, or joins the queue of the state.
     #[inline(never)]
     pub(super) fn join(
         &mut self,
         state: &Arc<Shared>,
         waker: &Waker,
-    ) -> Option<Poll<Result<Charge, AcquireError>>> {
+    ) -> Poll<Result<Charge, AcquireError>> {
         let (cost, config) = (self.cost, &state.config);
         let waker = waker.clone();
         let mut locked = state.lock_on_time();
-        if let Err(refused) = locked.check(cost) {
-            return Some(Poll::Ready(Err(refused)));
-        }
         let now = locked.now;
-        let came = match self.stage {
+        let came = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::AsOf(tick) if cost > 0 => now.min(tick),
             _ => now,
         };
+        locked.check(cost)?;
         let admitted = if came < now {
             locked.admit_as_of(cost, came)
         } else {
             locked.admit(cost)
         };
         let due = match admitted {
-            Ok(charge) => return Some(Poll::Ready(Ok(charge))),
+            Ok(charge) => return Poll::Ready(Ok(charge)),
             Err(due) => due,
         };
         let waiting = locked.waiters.len();
@@ -223,7 +214,7 @@ impl Call {
             // The time until the head is due; or, if no call may wait, until this call is due.
             let free = locked.next_due().unwrap_or(due);
             let refused = locked.refusal(ErrorKind::QueueFull, free);
-            return Some(Poll::Ready(Err(refused)));
+            return Poll::Ready(Err(refused));
         }
         // A hold may be settled while the call waits.
         let soonest = if locked.ledger().has_holds() {
@@ -233,10 +224,10 @@ impl Call {
         };
         let after = wait_for(soonest, now);
         if remaining_timeout().is_some_and(|budget| after > budget) {
-            return Some(Poll::Ready(Err(AcquireError::would_take(after))));
+            return Poll::Ready(Err(AcquireError::would_take(after)));
         }
         if config.clock.has_ended() {
-            return None;
+            return Poll::Ready(Err(AcquireError::new(ErrorKind::RuntimeEnded)));
         }
         let end = locked.ledger().end_of_hold();
         let id = locked.push(cost, came, waker);
@@ -251,7 +242,7 @@ impl Call {
             // The end of a hold may make it due.
             state.arm(end.map_or(due, |end| due.min(end)));
         }
-        Some(Poll::Pending)
+        Poll::Pending
     }
 }
 
@@ -264,27 +255,22 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// Checks whether the waiter was served. Returns `None` if it has to
-    /// [move](super::waiters::QueueEntry::Moves) to another queue: its own is not that of the current
-    /// runtime, or the runtime has ended.
+    /// Checks whether the waiter was served.
     #[inline(never)]
-    pub(super) fn poll(&mut self, waker: &Waker) -> Option<Poll<Result<Charge, AcquireError>>> {
+    pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<Charge, AcquireError>> {
         let state = &self.state;
         let served = lock_if_served(&state.queue, |it| &mut it.waiters, &mut self.id, waker);
         if let Some((mut queue, id)) = served {
-            return queue.collect(&id).map(Poll::Ready);
-        }
-        if state.config.clock.is_elsewhere() {
-            return None;
+            return Poll::Ready(queue.collect(&id));
         }
         // The waiter may be due while the timer is late.
         let mut locked = state.lock_on_time();
         if let Some(id) = self.id.take_if(|id| locked.request(id).is_none()) {
-            return locked.collect(&id).map(Poll::Ready);
+            return Poll::Ready(locked.collect(&id));
         }
         drop(locked);
         report_clock(&state.config.clock);
-        Some(Poll::Pending)
+        Poll::Pending
     }
 
     /// Returns the time until its turn, for the present queue; `None` if it has been served.
@@ -322,7 +308,7 @@ impl Drop for Waiter {
         let Some(request) = locked.request(&id) else {
             let collected = locked.collect(&id);
             drop(locked);
-            if let Some(Ok(charge)) = collected {
+            if let Ok(charge) = collected {
                 self.state.give_back(&charge, charge.cost());
             }
             return;

@@ -7,7 +7,6 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::acquire::Limiter;
 use super::limiter::RateLimiter;
 use super::shared::Shared;
 use crate::algorithm::Tat;
@@ -31,21 +30,32 @@ impl RateLimiter {
 
     /// Returns another handle of the limiter.
     pub(crate) fn handle(&self) -> Self {
-        Self::of(Arc::clone(self.shared()), self.quota)
-    }
-
-    /// Creates the limiter of a key with a backlog.
-    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<Self> {
-        let shared = Shared::with_backlog(quota, self.config.clone(), generation, tat);
-        Arc::new(Self::of(shared, quota))
-    }
-
-    fn of(shared: Arc<Shared>, quota: Quota) -> Self {
+        let runtimes = self.runtimes().cloned();
+        let state = match runtimes {
+            Some(_) => OnceLock::new(),
+            None => self.here(|state| OnceLock::from(Arc::clone(state))),
+        };
         Self {
-            config: shared.config.clone(),
-            shared: OnceLock::from(shared),
-            ..Self::new(quota)
+            config: self.config.clone(),
+            state,
+            runtimes: OnceLock::from(runtimes),
+            ..Self::new(self.quota)
         }
+    }
+
+    /// Creates the limiter of a key with a backlog; on tokio's time it begins with none.
+    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<Self> {
+        let config = self.config.clone();
+        let state = if config.clock.is_of_runtime() {
+            OnceLock::new()
+        } else {
+            OnceLock::from(Shared::with_backlog(quota, config.clone(), generation, tat))
+        };
+        Arc::new(Self {
+            config,
+            state,
+            ..Self::new(quota)
+        })
     }
 }
 
@@ -59,7 +69,8 @@ impl RateLimiter {
         if self.has_handles() {
             return None;
         }
-        let (queue, tat) = (self.shared().queue(), self.shared().state.load().tat());
+        let state = self.state.get()?;
+        let (queue, tat) = (state.queue(), state.state.load().tat());
         let owes_nothing = tat.end() <= queue.ledger().params().units_at(now);
         owes_nothing.then_some((tat, queue.ledger().quota()))
     }
@@ -71,11 +82,9 @@ impl RateLimiter {
         if self.has_handles() {
             return None;
         }
-        let shared = self.shared();
-        let alone = shared.runtimes.is_none().then(|| Arc::clone(shared));
-        let mut states = shared.of_runtimes();
+        let mut states = self.states();
         states.retain(|state| !state.config.clock.has_ended());
-        let after = states.into_iter().chain(alone).map(|state| {
+        let after = states.into_iter().map(|state| {
             let params = state.queue().ledger().params();
             let paid_off = params.tick_at(state.state.load().tat().end());
             let now = state.config.clock.now().as_nanos();
@@ -86,7 +95,9 @@ impl RateLimiter {
 
     /// Returns whether there is a handle other than the caller's; each future has one.
     fn has_handles(self: &Arc<Self>) -> bool {
-        let others = Arc::strong_count(self) > 1 || Arc::strong_count(self.shared()) > 1;
+        // Each state counts once here, and once in the limiter.
+        let mut states = self.states().into_iter();
+        let others = Arc::strong_count(self) > 1 || states.any(|it| Arc::strong_count(&it) > 2);
         // This pairs with the release of other threads when they dropped their handles: their
         // writes are visible.
         fence(Ordering::Acquire);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::RateLimiter;
-use super::acquire::Limiter;
 use super::charge::Charge;
 
 /// Following a server.
@@ -96,9 +95,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn follow(&self, charge: &Charge, used: u64, reset_after: Duration) {
-        let state = self.shared().state_of(charge);
-        state
-            .lock_on_time()
+        self.state_of(charge)
             .change(|ledger, now| ledger.follow(&charge.0, used, reset_after, now));
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RateLimiter;
-use super::acquire::Limiter;
 use super::charge::Charge;
 use super::shared::Shared;
 use crate::algorithm::HeldCharge;
@@ -86,11 +85,9 @@ impl RateLimiter {
     /// ```
     #[doc(alias = "estimate")]
     pub fn hold(&self, charge: Charge) -> Hold {
-        let shared = self.shared().state_of(&charge);
+        let shared = self.state_of(&charge);
         let longest = Duration::from_nanos(shared.config.max_hold);
-        let held = shared
-            .lock_on_time()
-            .change(|ledger, now| ledger.hold(charge.0, now, longest));
+        let held = shared.change(|ledger, now| ledger.hold(charge.0, now, longest));
         Hold {
             shared,
             charge,
@@ -125,7 +122,6 @@ impl Hold {
     fn end(&mut self, used: u64) {
         self.is_settled = true;
         self.shared
-            .lock_on_time()
             .change(|ledger, now| ledger.settle(&self.held, used, now));
     }
 }

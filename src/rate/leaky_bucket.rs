@@ -8,7 +8,6 @@ use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::options::MissedTickBehavior;
-use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::status::Snapshot;
@@ -237,8 +236,8 @@ impl LeakyBucket {
 
 impl Limiter for LeakyBucket {
     #[inline(always)]
-    fn shared(&self) -> &Arc<Shared> {
-        self.limiter.shared()
+    fn limiter(&self) -> &RateLimiter {
+        &self.limiter
     }
 }
 

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
+use super::locked::Locked;
 use super::options::{Config, MissedTickBehavior, Oversize};
 use super::reservation::Reservation;
+use super::runtimes::Runtimes;
 use super::shared::Shared;
-use crate::algorithm::{Algorithm, QuotaChange};
+use crate::algorithm::{Algorithm, Ledger, QuotaChange};
 use crate::error::AcquireError;
 use crate::first_use::FirstUse;
 use crate::quota::Quota;
@@ -171,7 +173,10 @@ pub struct RateLimiter {
     /// The initial quota.
     pub(super) quota: Quota,
     pub(crate) config: Config,
-    pub(super) shared: OnceLock<Arc<Shared>>,
+    /// The state, unless each runtime has its own.
+    pub(super) state: OnceLock<Arc<Shared>>,
+    /// The states of the runtimes, if the clock is tokio's.
+    pub(super) runtimes: OnceLock<Option<Arc<Runtimes>>>,
     pub(super) first_use: FirstUse,
 }
 
@@ -205,7 +210,8 @@ impl RateLimiter {
                 max_hold: u64::MAX,
                 aligned: false,
             },
-            shared: OnceLock::new(),
+            state: OnceLock::new(),
+            runtimes: OnceLock::new(),
             first_use: FirstUse::ahead(),
         }
     }
@@ -578,7 +584,10 @@ impl RateLimiter {
     #[inline(always)]
     #[doc(alias = "check_n")]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
-        self.shared().try_acquire_many(n)
+        match self.state.get() {
+            Some(state) => state.try_acquire_many(n),
+            None => self.try_acquire_here(n),
+        }
     }
 
     /// Joins the queue now, so that the caller can wait later, or only learn the delay.
@@ -618,7 +627,8 @@ impl RateLimiter {
     ///
     /// The same as for [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
-        Reservation::new(self.shared(), n).map(Waiting::new)
+        self.here(|state| Reservation::new(state, n))
+            .map(Waiting::new)
     }
 }
 
@@ -643,7 +653,7 @@ impl RateLimiter {
     /// ```
     #[doc(alias = "initial")]
     pub fn charge(&self, n: u64) -> Charge {
-        Charge(self.shared().change(|ledger, now| ledger.charge(now, n)))
+        Charge(self.change(|ledger, now| ledger.charge(now, n)))
     }
 
     /// Refunds the charge of a call that was not made after all.
@@ -758,8 +768,7 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        let how = self.shared().config.algorithm.on_change();
-        self.set_quota_with(quota, how);
+        self.set_quota_with(quota, self.config.algorithm.on_change());
     }
 
     /// Changes the quota, and chooses how the spent part carries over: [which of the
@@ -783,16 +792,12 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota_with(&self, quota: Quota, how: QuotaChange) {
-        let shared = self.shared();
-        if let Err(error) = shared.config.algorithm.check(quota) {
+        if let Err(error) = self.config.algorithm.check(quota) {
             panic!("{error}");
         }
-        let mut locked = shared.lock_on_time();
-        let change = locked.changes + 1;
-        locked.set_quota(change, quota, how);
-        drop(locked);
-        for state in shared.of_runtimes() {
-            state.lock_on_time().set_quota(change, quota, how);
+        match self.runtimes() {
+            Some(runtimes) => runtimes.set_quota(quota, how),
+            None => self.change(|ledger, now| ledger.set_quota(quota, how, now)),
         }
     }
 
@@ -809,10 +814,9 @@ impl RateLimiter {
     /// assert_eq!(limiter.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
     /// ```
     pub fn close(&self) {
-        let shared = self.shared();
-        shared.lock_state().close();
-        for state in shared.of_runtimes() {
-            state.lock_state().close();
+        match self.runtimes() {
+            Some(runtimes) => runtimes.close(),
+            None => self.here(|state| state.lock_state().close()),
         }
     }
 }
@@ -847,7 +851,7 @@ impl RateLimiter {
     /// closed, or a [pause](Self::pause_for) never ends; and if a [hold](Self::hold) has to be settled first.
     /// It does not include [jitter](Self::jitter).
     pub fn peek_many(&self, n: u64) -> Decision {
-        self.shared().locked(|locked| locked.peek(n))
+        self.locked(|locked| locked.peek(n))
     }
 
     /// Returns the state of the limiter just after one of its own charges, for the headers of a
@@ -874,22 +878,28 @@ impl RateLimiter {
     #[doc(alias = "StateSnapshot")]
     #[doc(alias = "remaining_burst_capacity")]
     pub fn decision(&self, charge: &Charge) -> Decision {
-        self.shared().locked(|locked| locked.decision_after(charge))
+        self.locked(|locked| locked.decision_after(charge))
     }
 
     /// Returns the current quota.
     pub fn quota(&self) -> Quota {
-        self.shared().queue().ledger().quota()
+        match self.runtimes() {
+            Some(runtimes) => runtimes.quota(),
+            None => self.here(|state| state.queue().ledger().quota()),
+        }
     }
 
     /// Returns the number of waiters, without reading the clock.
     pub(crate) fn waiting(&self) -> usize {
-        self.shared().here(|state| state.queue().waiters.len())
+        self.here(|state| state.queue().waiters.len())
     }
 
     /// Returns whether the limiter was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.shared().queue().closed
+        match self.runtimes() {
+            Some(runtimes) => runtimes.is_closed(),
+            None => self.here(|state| state.queue().closed),
+        }
     }
 
     /// Returns the state of the limiter at one moment.
@@ -908,31 +918,31 @@ impl RateLimiter {
     /// ```
     #[doc(alias = "balance")]
     pub fn snapshot(&self) -> Snapshot {
-        self.shared().locked(|locked| locked.snapshot())
+        self.locked(|locked| locked.snapshot())
     }
 }
 
 impl Limiter for RateLimiter {
     #[inline(always)]
-    fn shared(&self) -> &Arc<Shared> {
-        match self.shared.get() {
-            Some(shared) => shared,
-            None => self.begin(),
-        }
+    fn limiter(&self) -> &RateLimiter {
+        self
     }
 }
 
 impl RateLimiter {
-    #[cold]
-    fn begin(&self) -> &Arc<Shared> {
-        self.first_use.begin();
-        self.shared
-            .get_or_init(|| Shared::new(self.quota, self.config.clone()))
+    /// Calls `run` with the lock of the state that decides here.
+    pub(super) fn locked<R>(&self, run: impl FnOnce(&mut Locked<'_>) -> R) -> R {
+        self.here(|state| run(&mut state.lock_on_time()))
+    }
+
+    /// Changes the ledger of the state that decides here.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Ledger, Tick) -> R) -> R {
+        self.here(|state| state.change(change))
     }
 
     /// Returns the quota, and the decision that a call of cost 1 would get, at one moment.
     pub(crate) fn status(&self) -> LimitStatus {
-        self.shared().locked(|locked| LimitStatus::Rate {
+        self.locked(|locked| LimitStatus::Rate {
             quota: locked.ledger().quota(),
             decision: locked.peek(1),
         })
@@ -940,7 +950,7 @@ impl RateLimiter {
 
     /// Returns the current tick of the limiter's clock.
     pub(crate) fn now(&self) -> Tick {
-        self.shared().config.clock.now()
+        self.config.clock.now()
     }
 
     /// Returns the tick of a charge, or the current one.
@@ -950,7 +960,10 @@ impl RateLimiter {
 
     /// Refunds a part of a charge.
     pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
-        self.shared().refund(charge, cost);
+        match self.state.get() {
+            Some(state) => state.refund(charge, cost),
+            None => self.state_of(charge).refund(charge, cost),
+        }
     }
 }
 
@@ -958,7 +971,7 @@ impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("RateLimiter");
         // Formatting must not count as a use, because a use fixes the options.
-        if self.shared.get().is_some() {
+        if self.state.get().is_some() || self.runtimes.get().is_some() {
             debug
                 .field("quota", &format_args!("{}", self.quota()))
                 .field("waiting", &self.waiting())

@@ -15,13 +15,11 @@
 //! There is no lock: `&mut self` guarantees that no other thread decides.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::sync::Arc;
+use std::future::Future;
 
-use super::acquire::{Call, Limiter};
+use super::acquire::Acquire;
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::status::Snapshot;
 use crate::wait::Waiting;
@@ -107,7 +105,7 @@ pub struct LocalLimiter {
     alone: u8,
     /// The charge to which the buffer belongs.
     charge: Option<Charge>,
-    shared: Arc<Shared>,
+    limiter: RateLimiter,
 }
 
 /// The number of calls that ask for their own cost after one whose batch was refused.
@@ -144,7 +142,7 @@ impl RateLimiter {
             batch,
             alone: 0,
             charge: None,
-            shared: Arc::clone(self.shared()),
+            limiter: self.handle(),
         }
     }
 }
@@ -206,7 +204,7 @@ impl LocalLimiter {
         } else if self.refill(missing) {
             return Ok(());
         }
-        self.shared.try_acquire_many(missing)?;
+        self.limiter.try_acquire_many(missing)?;
         self.buffered -= n - missing;
         Ok(())
     }
@@ -222,7 +220,7 @@ impl LocalLimiter {
     }
 
     fn burst(&self) -> u64 {
-        self.shared.params.load().burst()
+        self.limiter.here(|state| state.params.load().burst())
     }
 
     /// Charges a batch for a call that uses up the buffer and lacks `missing`, and buffers the
@@ -234,7 +232,7 @@ impl LocalLimiter {
         if !(1..batch).contains(&missing) {
             return false;
         }
-        let Ok(charge) = self.shared.try_acquire_many(batch) else {
+        let Ok(charge) = self.limiter.try_acquire_many(batch) else {
             self.alone = ALONE;
             return false;
         };
@@ -309,8 +307,7 @@ impl LocalLimiter {
             if self.try_acquire_many(n).is_err() {
                 let missing = self.missing(n);
                 // This has no wrapper, because a wrapper would hide the timeout around this future.
-                let mut call = Call::new(missing);
-                poll_fn(|context| call.poll(&self.shared, context.waker())).await?;
+                Acquire::new(&self.limiter, missing).await?;
                 self.buffered -= n - missing;
             }
             Ok(())
@@ -342,7 +339,7 @@ impl LocalLimiter {
     pub fn return_unused(&mut self) {
         let unused = std::mem::take(&mut self.buffered);
         if let Some(charge) = self.charge.take().filter(|_| unused > 0) {
-            self.shared.refund(&charge, unused);
+            self.limiter.refund_part(&charge, unused);
         }
     }
 
@@ -354,7 +351,7 @@ impl LocalLimiter {
 
     /// Returns the state of the limiter at one moment. The buffer of the handle counts as in use.
     pub fn snapshot(&self) -> Snapshot {
-        self.shared.locked(|locked| locked.snapshot())
+        self.limiter.snapshot()
     }
 }
 

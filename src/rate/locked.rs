@@ -37,10 +37,9 @@ use super::charge::Charge;
 use super::shared::Shared;
 use super::state::StateSnapshot;
 use super::waiters::{QueueEntry, QueueState, Request};
-use crate::algorithm::{Ledger, QuotaChange, Receipt};
+use crate::algorithm::{Ledger, Receipt};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
-use crate::quota::Quota;
 use crate::status::{Decision, Snapshot};
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
 use crate::time::{Tick, wait_for};
@@ -96,21 +95,15 @@ impl Shared {
         locked
     }
 
-    /// Changes the ledger of the state that decides here.
+    /// Changes the ledger.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Ledger, Tick) -> R) -> R {
-        self.locked(|locked| locked.change(change))
+        self.lock_on_time().change(change)
     }
 
     /// Gives back up to `cost` of a charge of this state. Overdue waiters go first, charged at the
     /// ticks when they were due, to make up for the late timer.
     pub(super) fn give_back(&self, charge: &Charge, cost: u64) {
-        self.lock_on_time()
-            .change(|ledger, now| ledger.give_back(&charge.0, cost, now));
-    }
-
-    /// Calls `run` with the lock of the state that decides here.
-    pub(super) fn locked<R>(&self, run: impl FnOnce(&mut Locked<'_>) -> R) -> R {
-        self.here(|state| run(&mut state.lock_on_time()))
+        self.change(|ledger, now| ledger.give_back(&charge.0, cost, now));
     }
 }
 
@@ -248,15 +241,6 @@ impl Locked<'_> {
         }
     }
 
-    /// Changes the quota. Changes are numbered from 1. If a later change has already come from
-    /// another thread, this one has no effect.
-    pub(super) fn set_quota(&mut self, change: u64, quota: Quota, how: QuotaChange) {
-        if change > self.changes {
-            self.changes = change;
-            self.change(|ledger, now| ledger.set_quota(quota, how, now));
-        }
-    }
-
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.grant_due();
@@ -288,7 +272,7 @@ impl Locked<'_> {
             } else if let Some(receipt) = self.grant(head.cost, head.at) {
                 self.waiters.keep_head(QueueEntry::Charged(receipt))
             } else if self.shared.config.clock.has_ended() {
-                self.waiters.keep_head(QueueEntry::Moves)
+                self.waiters.keep_head(QueueEntry::RuntimeEnded)
             } else {
                 break;
             };
@@ -460,17 +444,17 @@ impl Drop for Locked<'_> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
 
     use super::*;
-    use crate::RateLimiter;
     use crate::rate::MissedTickBehavior;
-    use crate::rate::acquire::Limiter;
     use crate::time::Clock;
+    use crate::{Quota, RateLimiter};
 
     /// Returns the delay between the due tick of the head and the service of a queue of these
     /// costs.
     fn later(limiter: RateLimiter, costs: &[u64]) -> Duration {
-        let shared = limiter.shared();
+        let shared = limiter.here(Arc::clone);
         let mut locked = shared.lock_state();
         let now = locked.now;
         locked.change(|ledger, now| ledger.charge(now, limiter.quota.max_burst()));
@@ -520,7 +504,7 @@ mod tests {
     #[test]
     fn change_that_panics_leaves_a_limiter_that_answers() {
         let limiter = RateLimiter::new(Quota::per_hour(3).burst(3)).clock(Clock::manual());
-        let shared = limiter.shared();
+        let shared = limiter.here(Arc::clone);
         let _ = limiter.try_acquire().unwrap();
         let change = || {
             shared.change(|ledger, now| {

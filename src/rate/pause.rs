@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::RateLimiter;
-use super::acquire::Limiter;
 use crate::time::Tick;
 
 /// Pauses.
@@ -49,8 +48,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn pause_for(&self, duration: Duration) {
-        self.shared()
-            .change(|ledger, now| ledger.pause(duration, now));
+        self.change(|ledger, now| ledger.pause(duration, now));
     }
 
     /// Ends a [pause](Self::pause_for), as if it had been asked to end now: the burst is spent,
@@ -77,7 +75,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn resume(&self) {
-        self.shared().change(|ledger, now| ledger.resume(now));
+        self.change(|ledger, now| ledger.resume(now));
     }
 
     /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the
@@ -99,7 +97,6 @@ impl RateLimiter {
     /// assert_eq!(limiter.paused_until(), None);
     /// ```
     pub fn paused_until(&self) -> Option<Tick> {
-        self.shared()
-            .locked(|locked| locked.ledger().paused_until())
+        self.locked(|locked| locked.ledger().paused_until())
     }
 }

@@ -46,7 +46,7 @@ use crate::wait::{remaining_timeout, without_hint};
 /// ```
 #[must_use = "a reservation that is dropped is given up"]
 pub struct Reservation {
-    shared: Arc<Shared>,
+    state: Arc<Shared>,
     call: Call,
     /// The charge, if it was made without waiting.
     charge: Option<Charge>,
@@ -57,15 +57,15 @@ pub struct Reservation {
 
 impl Reservation {
     /// Joins the queue now.
-    pub(super) fn new(shared: &Arc<Shared>, cost: u64) -> Result<Self, AcquireError> {
+    pub(super) fn new(state: &Arc<Shared>, cost: u64) -> Result<Self, AcquireError> {
         let mut call = Call::new(cost);
         // No task waits for it yet, so a timeout that is polling the caller does not apply to it.
-        let charge = match without_hint(|| call.poll(shared, Waker::noop())) {
+        let charge = match without_hint(|| call.poll(state, Waker::noop())) {
             Poll::Ready(charge) => Some(charge?),
             Poll::Pending => None,
         };
         Ok(Self {
-            shared: Arc::clone(shared),
+            state: Arc::clone(state),
             call,
             charge,
             fits: false,
@@ -122,15 +122,14 @@ impl Future for Reservation {
                 return Poll::Ready(Err(AcquireError::would_take(after)));
             }
         }
-        let this = &mut *self;
-        this.call.poll(&this.shared, context.waker())
+        self.call.wait(context.waker())
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(charge) = self.charge.take() {
-            self.shared.refund(&charge, charge.cost());
+            self.state.refund(&charge, charge.cost());
         }
     }
 }

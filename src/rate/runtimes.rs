@@ -3,77 +3,163 @@
 //!
 //! The times of two runtimes need not agree, and two runtimes may use a limiter at once, for
 //! example the tests of a program with a limiter in a `static`. So each has a [`Shared`] of its
-//! own, on a clock that is bound to the runtime, and none ever decides for another.
+//! own, on a clock that is bound to the runtime, and none ever decides for another. A limiter asks
+//! for the [state that decides here](RateLimiter::here) once for each call; a state knows nothing
+//! of runtimes except that its clock may end.
 //!
-//! 1. The first `Shared` of a limiter has the table, and decides nothing. It has the quota and
-//!    whether the limiter is closed; both are changed there first, and then in each state. A new
-//!    state takes them over under the lock of the table, so a state that is created at the same
-//!    time misses neither. Changes of the quota are numbered, and no state returns to an earlier
-//!    one.
-//! 2. A waiter is in the queue of the runtime in which it was last polled. When it is polled in
-//!    another runtime, it collects its grant, or moves. When a runtime ends, everybody in its queue
-//!    is woken to [move](super::waiters::QueueEntry::Moves).
-//! 3. The table forgets a state whose runtime has ended when it creates another one. A waiter keeps
-//!    the state in whose queue it is.
-//! 4. A runtime may end between the choice of its state and the call. The time of the state then
+//! 1. What all states have in common is changed in [`Common`] first, and then in each state. A new
+//!    state takes it over under the lock of the list of states, so a state that is created at the
+//!    same time misses no change. Each change of a state applies what is in `Common` by then, so no
+//!    state returns to an earlier quota.
+//! 2. A waiter is in the queue of the runtime in which it was first polled, wherever it is polled
+//!    later. When that runtime ends, everybody in its queue is refused.
+//! 3. A runtime may end between the choice of its state and the call. The time of the state then
 //!    stands still, so the call counts as one just before the end; only waiting is refused there.
 
 use std::sync::Arc;
 
+use super::charge::Charge;
+use super::limiter::RateLimiter;
 use super::options::Config;
 use super::shared::Shared;
+use crate::algorithm::QuotaChange;
+use crate::error::AcquireError;
+use crate::quota::Quota;
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::{ByRuntime, Clock};
 
-impl Shared {
-    /// Calls `run` with the state that decides here: this one, or that of the current runtime.
-    pub(super) fn here<R>(&self, run: impl FnOnce(&Self) -> R) -> R {
-        let state = self.in_runtime();
-        run(state.as_deref().unwrap_or(self))
+/// The states of the runtimes.
+pub(super) struct Runtimes {
+    config: Config,
+    common: Mutex<Common>,
+    states: ByRuntime<Shared>,
+}
+
+/// What is the same in all runtimes.
+struct Common {
+    quota: Quota,
+    how: QuotaChange,
+    closed: bool,
+}
+
+impl Runtimes {
+    fn common(&self) -> MutexGuard<'_, Common> {
+        lock(&self.common)
     }
 
-    /// Returns the state of the current runtime, if this state has the table.
-    #[inline]
-    pub(super) fn in_runtime(&self) -> Option<Arc<Self>> {
-        let runtimes = self.runtimes.as_ref()?;
-        Some(self.find_or_create(runtimes))
-    }
-
-    #[cold]
-    fn find_or_create(&self, runtimes: &ByRuntime<Self>) -> Arc<Self> {
-        runtimes.here(|home| {
+    /// Returns the state of the current runtime.
+    fn here(&self) -> Arc<Shared> {
+        self.states.here(|home| {
             let config = Config {
                 clock: Clock::bound(home),
                 ..self.config.clone()
             };
-            let queue = self.queue();
-            let (quota, changes, closed) = (queue.ledger().quota(), queue.changes, queue.closed);
-            drop(queue);
-            let state = Self::new(quota, config);
-            state.queue().changes = changes;
-            if closed {
+            let common = self.common();
+            let state = Shared::new(common.quota, config);
+            if common.closed {
                 state.lock_state().close();
             }
             state
         })
     }
 
-    /// Returns the states of all runtimes.
-    pub(super) fn of_runtimes(&self) -> Vec<Arc<Self>> {
-        let runtimes = self.runtimes.as_ref();
-        runtimes.map(ByRuntime::all).unwrap_or_default()
+    pub(super) fn set_quota(&self, quota: Quota, how: QuotaChange) {
+        let mut common = self.common();
+        (common.quota, common.how) = (quota, how);
+        drop(common);
+        for state in self.states.all() {
+            state.change(|ledger, now| {
+                let Common { quota, how, .. } = *self.common();
+                ledger.set_quota(quota, how, now);
+            });
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.common().closed = true;
+        for state in self.states.all() {
+            state.lock_state().close();
+        }
+    }
+
+    pub(super) fn quota(&self) -> Quota {
+        self.common().quota
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.common().closed
+    }
+}
+
+impl RateLimiter {
+    /// Calls `run` with the state that decides here: the only one, or that of the current runtime.
+    #[inline]
+    pub(super) fn here<R>(&self, run: impl FnOnce(&Arc<Shared>) -> R) -> R {
+        match self.state.get() {
+            Some(state) => run(state),
+            None => run(&self.find()),
+        }
+    }
+
+    #[cold]
+    fn find(&self) -> Arc<Shared> {
+        if let Some(runtimes) = self.runtimes() {
+            return runtimes.here();
+        }
+        let new = || Shared::new(self.quota, self.config.clone());
+        Arc::clone(self.state.get_or_init(new))
+    }
+
+    /// Charges now, or fails, in the state of the current runtime.
+    #[inline(never)]
+    pub(super) fn try_acquire_here(&self, cost: u64) -> Result<Charge, AcquireError> {
+        self.find().try_acquire_many(cost)
+    }
+
+    /// Returns the states of the runtimes, if each has one.
+    pub(super) fn runtimes(&self) -> Option<&Arc<Runtimes>> {
+        let new = || {
+            self.first_use.begin();
+            let states = self.config.clock.states()?;
+            Some(Arc::new(Runtimes {
+                common: Mutex::new(Common {
+                    quota: self.quota,
+                    how: self.config.algorithm.on_change(),
+                    closed: false,
+                }),
+                config: self.config.clone(),
+                states,
+            }))
+        };
+        self.runtimes.get_or_init(new).as_ref()
+    }
+
+    /// Returns all states.
+    pub(super) fn states(&self) -> Vec<Arc<Shared>> {
+        match self.runtimes() {
+            Some(runtimes) => runtimes.states.all(),
+            None => vec![self.find()],
+        }
+    }
+
+    /// Returns the state that has made a charge; for the charge of another limiter, or of a runtime
+    /// that has ended, the one that decides here. The runtime of a charge need not be the current
+    /// one: a guard may be dropped anywhere. No two states have the same generation.
+    pub(super) fn state_of(&self, charge: &Charge) -> Arc<Shared> {
+        let mut states = self.states().into_iter();
+        let made = states.find(|it| it.params.generation() == charge.0.generation);
+        made.unwrap_or_else(|| self.here(Arc::clone))
     }
 }
 
 #[cfg(all(test, feature = "tokio"))]
 mod tests {
-    use super::super::acquire::Limiter;
     use std::task::{Poll, Waker};
     use std::time::Duration;
 
     use super::super::acquire::{Call, Stage};
     use super::*;
-    use crate::RateLimiter;
-    use crate::quota::Quota;
+    use crate::error::ErrorKind;
 
     /// Ends a runtime after a call has chosen its state.
     #[test]
@@ -86,28 +172,26 @@ mod tests {
             .unwrap();
         let (waker, mut waits) = (Waker::noop(), Call::new(2));
         let state = runtime.block_on(async {
-            let state = limiter.shared().in_runtime().unwrap();
-            assert!(matches!(
-                Call::new(3).join(&state, waker),
-                Some(Poll::Ready(Err(_)))
-            ));
+            let state = limiter.find();
+            let too_large = Call::new(3).join(&state, waker);
+            assert!(matches!(too_large, Poll::Ready(Err(_))));
             state.try_acquire_many(1).unwrap();
-            assert!(matches!(waits.join(&state, waker), Some(Poll::Pending)));
+            assert!(waits.join(&state, waker).is_pending());
             state
         });
         let is_unused = || state.queue().waiters.is_empty() && !state.queue().waiters.has_kept();
         drop(runtime);
         state.on_deadline();
-        let Stage::Waiting(waiter) = &mut waits.stage else {
-            panic!("it does not wait");
+        let ended = |polled| match polled {
+            Poll::Ready(Err(error)) => AcquireError::kind(&error) == ErrorKind::RuntimeEnded,
+            _ => false,
         };
-        assert!(waiter.poll(waker).is_none());
-        assert!(is_unused());
+        assert!(ended(waits.wait(waker)) && is_unused());
         state.try_acquire_many(1).unwrap();
         let refused = state.try_acquire_many(1).unwrap_err();
         assert_eq!(refused.retry_after(), Some(Duration::from_secs(86_400)));
         let mut late = Call::new(1);
-        assert!(late.join(&state, waker).is_none());
-        assert!(matches!(late.stage, Stage::New) && is_unused());
+        assert!(ended(late.join(&state, waker)));
+        assert!(matches!(late.stage, Stage::Over) && is_unused());
     }
 }

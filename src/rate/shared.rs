@@ -30,10 +30,10 @@ use crate::algorithm::{
 use crate::error::{AcquireError, Cause, ErrorKind};
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, back_off, lock};
-use crate::time::{ByRuntime, Counter, Deadline, Tick};
+use crate::time::{Counter, Deadline, Tick};
 
 /// The state of a limiter, which its timer shares.
-pub struct Shared {
+pub(super) struct Shared {
     pub(super) state: AtomicState,
     pub(super) params: SharedParams,
     /// The counter of the clock, if [`decide_now`](Self::decide_now) decides by it: the clock is the
@@ -51,9 +51,6 @@ pub struct Shared {
     timer: Deadline,
     /// The waker that the timer calls.
     on_deadline: Waker,
-    /// The [states of the runtimes](super::runtimes), if the clock is tokio's: they decide, and
-    /// this state only has the quota, and whether the limiter is closed.
-    pub(super) runtimes: Option<ByRuntime<Self>>,
 }
 
 /// The outcome of a decision without the lock.
@@ -111,7 +108,6 @@ impl Shared {
             word_counter: counter.filter(|_| config.algorithm.keeps_a_word()),
             other_counter: counter.filter(|_| !config.algorithm.keeps_a_word()),
             ring,
-            runtimes: config.clock.states(),
             config,
             queue: Mutex::new(queue),
             timer: Deadline::new(),
@@ -156,17 +152,13 @@ impl Shared {
         match decided.unless_doubtful() {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
-            Decided::Undecided | Decided::Contended => self.decide_in_runtime(cost),
+            Decided::Undecided | Decided::Contended => self.decide_anyhow(cost),
         }
     }
 
-    /// Continues [`decide`](Self::decide) in the state of the current runtime, on any clock, and
-    /// with the lock if necessary.
+    /// Continues [`decide`](Self::decide) on any clock, and with the lock if necessary.
     #[inline(never)]
-    fn decide_in_runtime(&self, cost: u64) -> Result<Charge, AcquireError> {
-        if let Some(state) = self.in_runtime() {
-            return state.decide_in_runtime(cost);
-        }
+    fn decide_anyhow(&self, cost: u64) -> Result<Charge, AcquireError> {
         match self.decide_without_lock(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.config.limited(due, now)),
@@ -315,29 +307,8 @@ impl Shared {
         }
     }
 
-    /// Returns the state of the runtime in which a charge was made, if there is one. It need not be
-    /// the current runtime: a guard may be dropped anywhere. No two states have the same
-    /// generation.
-    fn of_charge(&self, charge: &Charge) -> Option<Arc<Self>> {
-        let mut states = self.of_runtimes().into_iter();
-        states.find(|it| it.params.generation() == charge.0.generation)
-    }
-
-    /// Returns the state that has made a charge; for the charge of another limiter, the current
-    /// one.
-    pub(super) fn state_of(self: &Arc<Self>, charge: &Charge) -> Arc<Self> {
-        let state = self.of_charge(charge).or_else(|| self.in_runtime());
-        state.unwrap_or_else(|| Arc::clone(self))
-    }
-
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
-        if self.runtimes.is_some() {
-            if let Some(state) = self.of_charge(charge) {
-                state.refund(charge, cost);
-            }
-            return;
-        }
         if self.params.is_unlimited() {
             // Nothing is owed, not even for a charge under an earlier quota. A limit that is set in
             // the meantime owes nothing for it either.
@@ -353,8 +324,7 @@ impl Shared {
     }
 
     /// Serves the queue. The timer calls it when the head may be due, or when the runtime has
-    /// ended. In the second case everybody [moves](super::waiters::QueueEntry::Moves) to another
-    /// queue.
+    /// ended.
     pub(super) fn on_deadline(&self) {
         // The timer is disarmed first, so that a later arming takes effect.
         self.timer.disarm();

@@ -245,7 +245,6 @@ mod tests {
     use crate::RateLimiter;
     use crate::algorithm::{Algorithm, Tat};
     use crate::quota::Quota;
-    use crate::rate::acquire::Limiter;
     use crate::time::Clock;
 
     /// After eight changes the epoch is the same again, and the charges are equal.
@@ -256,7 +255,7 @@ mod tests {
             .algorithm(Algorithm::SlidingWindow)
             .clock(Clock::manual());
         limiter.try_acquire_many(3).unwrap();
-        let state = &limiter.shared().state;
+        let state = &limiter.state.get().unwrap().state;
         let seen = state.load();
         for count in 3..11 {
             limiter.set_quota(quota(14 - count));

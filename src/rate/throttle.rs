@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::RateLimiter;
-use super::acquire::{Acquire, Limiter};
+use super::acquire::Acquire;
 use super::charge::Charge;
 use super::leaky_bucket::LeakyBucket;
 use crate::error::AcquireError;
@@ -56,13 +56,12 @@ handles! {
         #[inline]
         fn max_units(&self) -> u64 {
             // This reads without the lock, so two of the numbers may be of different quotas.
-            let shared = self.shared();
-            shared.config.most(shared.params.load().burst().max(1))
+            self.here(|state| state.config.most(state.params.load().burst().max(1)))
         }
 
         #[inline]
         fn chunk_units(&self) -> u64 {
-            self.shared().params.chunk()
+            self.here(|state| state.params.chunk())
         }
     }
 }

@@ -16,9 +16,9 @@ pub(super) enum QueueEntry {
     Refused {
         capacity: u64,
     },
-    /// The runtime has ended, and the waiter moves to another queue.
+    /// The runtime of the limiter's time has ended.
     #[default]
-    Moves,
+    RuntimeEnded,
 }
 
 /// The request of a waiter.
@@ -50,8 +50,6 @@ impl Units for QueueEntry {
 pub(super) struct QueueState {
     /// What is owed. Only the guard changes it.
     pub(super) ledger: Ledger,
-    /// The number of changes of the quota.
-    pub(super) changes: u64,
     pub(super) waiters: WaitQueue<QueueEntry>,
     /// The total cost of the waiters.
     pub(super) queued: u128,
@@ -67,7 +65,6 @@ impl QueueState {
     pub(super) fn new(ledger: Ledger) -> Self {
         Self {
             ledger,
-            changes: 0,
             waiters: WaitQueue::new(),
             queued: 0,
             joined: 0,
@@ -95,16 +92,13 @@ impl QueueState {
         self.waiters.before(id).filter_map(QueueEntry::request)
     }
 
-    /// Returns the outcome of a waiter that no longer waits, or `None` if it has to wait in another
-    /// queue.
-    pub(super) fn collect(&mut self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
+    /// Returns the outcome of a waiter that no longer waits.
+    pub(super) fn collect(&mut self, id: &WaiterId) -> Result<Charge, AcquireError> {
         match self.waiters.collect(id) {
-            None => Some(Err(AcquireError::new(ErrorKind::Closed))),
-            Some(QueueEntry::Charged(receipt)) => Some(Ok(Charge(receipt))),
-            Some(QueueEntry::Refused { capacity }) => {
-                Some(Err(AcquireError::exceeds_capacity(capacity)))
-            }
-            Some(QueueEntry::Waiting(_) | QueueEntry::Moves) => None,
+            Some(QueueEntry::Charged(receipt)) => Ok(Charge(receipt)),
+            Some(QueueEntry::Refused { capacity }) => Err(AcquireError::exceeds_capacity(capacity)),
+            Some(QueueEntry::RuntimeEnded) => Err(AcquireError::new(ErrorKind::RuntimeEnded)),
+            None | Some(QueueEntry::Waiting(_)) => Err(AcquireError::new(ErrorKind::Closed)),
         }
     }
 }

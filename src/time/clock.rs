@@ -252,11 +252,6 @@ impl Clock {
         Self(Kind::Home(home))
     }
 
-    /// Returns whether this is the clock of one runtime, and the current code runs outside that runtime.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        matches!(&self.0, Kind::Home(home) if !home.is_here())
-    }
-
     /// Returns whether this is the clock of a runtime that has ended.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(&self.0, Kind::Home(home) if home.has_ended())

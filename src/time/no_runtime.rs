@@ -23,10 +23,6 @@ impl Home {
         match *self {}
     }
 
-    pub(super) fn is_here(&self) -> bool {
-        match *self {}
-    }
-
     pub(super) fn now(&self) -> Tick {
         match *self {}
     }

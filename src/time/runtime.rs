@@ -153,12 +153,6 @@ impl Home {
         self.id == runtime && !self.has_ended()
     }
 
-    /// Returns whether the current code runs in this home: whether it is the [current](Self::current) one.
-    pub(super) fn is_here(&self) -> bool {
-        // A runtime that has ended is the outside, too.
-        self.is(current()) || self.id.is_none() && Self::current().id.is_none()
-    }
-
     /// Calls `run` in the context of the runtime. There is no context outside of runtimes, or when the
     /// runtime has ended.
     fn within<R>(&self, run: impl FnOnce(Option<&Handle>) -> R) -> R {

@@ -74,7 +74,7 @@ struct Handles {
 }
 
 /// Every kind, in the order of its declaration, and its label.
-const KINDS: [(ErrorKind, &str); 9] = [
+const KINDS: [(ErrorKind, &str); 10] = [
     (ErrorKind::Closed, "closed"),
     (ErrorKind::Cancelled, "cancelled"),
     (ErrorKind::TimedOut, "timed_out"),
@@ -84,6 +84,7 @@ const KINDS: [(ErrorKind, &str); 9] = [
     (ErrorKind::RateLimited, "rate_limited"),
     (ErrorKind::ExceedsCapacity, "exceeds_capacity"),
     (ErrorKind::Store, "store"),
+    (ErrorKind::RuntimeEnded, "runtime_ended"),
 ];
 
 impl Metrics {

@@ -20,7 +20,7 @@ use crate::RateLimiter;
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Limiter, Shared};
+use crate::rate::Limiter;
 use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -501,8 +501,8 @@ impl AdaptiveRate {
 
 impl Limiter for AdaptiveRate {
     #[inline(always)]
-    fn shared(&self) -> &Arc<Shared> {
-        self.limiter.shared()
+    fn limiter(&self) -> &RateLimiter {
+        &self.limiter
     }
 }
 
