@@ -221,6 +221,10 @@ impl<T: Queueable, K: ClassKey> Throttle for ClassHandle<T, K> {
         Some(permit)
     }
 
+    fn runtime(&self) -> u64 {
+        self.throttle().runtime()
+    }
+
     fn wakes_outside_locks(&self) -> bool {
         self.throttle().wakes_outside_locks()
     }

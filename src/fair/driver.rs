@@ -34,7 +34,12 @@
 //!    would enter again for the next waiter. The lock of the semaphore is taken inside that of the
 //!    queue; no foreign code runs under it. If others wait there too, if the semaphore is closed or
 //!    has more permits out than its limit, or if the costs differ, the permit is dropped.
-//! 8. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then
+//! 8. A throttle on tokio's time has a state for each runtime, and no state admits a waiter of another
+//!    one. So the entrant enters in the [runtime](Throttle::runtime) in which the next waiter was
+//!    last polled: a thread in another runtime wakes that waiter, whose poll enters. A permit of one
+//!    runtime is not handed to a waiter of another. If the runtime of the entrant ends, the next
+//!    waiter is woken in the same way, and not told.
+//! 9. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then
 //!    it wakes the next one, like in 6: the first waiter that is polled or leaves continues the
 //!    work, even if it was already served.
 
@@ -45,7 +50,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
 use super::entry::Entry;
-use super::schedule::{Enter, Given, Schedule, WaiterId};
+use super::schedule::{Enter, Entering, Given, Schedule, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::Throttle;
 use crate::concurrency::{OwnedPermit, Semaphore};
@@ -81,15 +86,38 @@ pub(super) struct Locked<T: Throttle, K> {
     woken_again: bool,
     /// Whether the entrant was woken, and the next polled waiter drives.
     poll_wanted: bool,
+    /// The [runtime](Throttle::runtime) of the thread that has locked the queue.
+    here: u64,
 }
 
 impl<T: Throttle, K: Eq> Locked<T, K> {
     /// Returns whether the caller must call `drive` after the lock, because the waiter that goes
     /// next has changed, or a poll is wanted. A thread in `drive` notices this itself.
     pub(super) fn needs_drive(&self) -> bool {
-        self.entrant
-            .as_ref()
-            .is_some_and(|entrant| self.poll_wanted || entrant.cost != self.schedule.next_cost())
+        let Some(entrant) = &self.entrant else {
+            return false;
+        };
+        let next = self.schedule.next().map(|(_, next)| next);
+        self.poll_wanted
+            || match (entrant.entering, next) {
+                (None, None) => false,
+                // The poll of a waiter elsewhere enters, once it was woken.
+                (None, Some(next)) => next.entering.runtime == self.here || next.waker.is_some(),
+                (entered, next) => entered != next.map(|next| next.entering),
+            }
+    }
+
+    /// Records that a waiter that was not served is polled here.
+    pub(super) fn moves_here(&mut self, id: WaiterId, entering: &mut Entering) {
+        if entering.runtime == self.here {
+            return;
+        }
+        if let Some(waiter) = self.schedule.waiter(id) {
+            entering.runtime = self.here;
+            waiter.entering = *entering;
+            // A tick of the other runtime says nothing here, so it counts as joined now.
+            waiter.joined = Tick::from_nanos(u64::MAX);
+        }
     }
 
     /// Takes the permit or error of a waiter, if it was served and no poll is wanted. The thread
@@ -105,8 +133,10 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
 /// The future in the throttle's queue. Its memory is reused.
 struct Entrant<T: Throttle> {
     enter: Pin<Box<Option<Waiting<T::Enter>>>>,
-    /// The cost for which it waits.
-    cost: Option<u64>,
+    /// What it waits for.
+    entering: Option<Entering>,
+    /// The runtime of the last entry.
+    runtime: u64,
     /// The tick of the last charge, or of the entry for the first waiter. It is forgotten when no
     /// waiter is left that could have entered earlier.
     charged: Option<Tick>,
@@ -117,8 +147,15 @@ struct Entrant<T: Throttle> {
 impl<T: Throttle> Entrant<T> {
     /// Leaves the throttle's queue.
     fn leave(&mut self) {
-        self.cost = None;
+        self.entering = None;
         contain_panic(|| self.enter.set(None));
+    }
+
+    /// Forgets the ticks of another runtime.
+    fn moves_to(&mut self, runtime: u64) {
+        if std::mem::replace(&mut self.runtime, runtime) != runtime {
+            (self.charged, self.witness) = (None, None);
+        }
     }
 
     /// Returns whether the semaphore would grant a permit that returns now to this entrant, and
@@ -151,12 +188,14 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             schedule: Schedule::new(Arc::clone(&contended)),
             entrant: Some(Entrant {
                 enter: Box::pin(None),
-                cost: None,
+                entering: None,
+                runtime: 0,
                 charged: None,
                 witness: None,
             }),
             woken_again: false,
             poll_wanted: false,
+            here: 0,
         };
         Self {
             throttle,
@@ -171,7 +210,9 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
     /// Locks the queue. It reads the clock only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
+        let here = self.throttle.runtime();
         let mut locked = lock(&self.locked);
+        locked.here = here;
         if locked.schedule.is_timed() {
             locked.schedule.set_now(self.clock.now());
         }
@@ -191,38 +232,48 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         loop {
             locked.woken_again = false;
             let next = locked.schedule.next();
-            let next = next.map(|(id, waiter)| (id, waiter.cost, waiter.enter, waiter.joined));
-            if entrant.cost.is_some() && entrant.cost != next.map(|(_, cost, ..)| cost) {
+            let next = next.map(|(id, waiter)| (id, waiter.entering, waiter.enter, waiter.joined));
+            if entrant.entering.is_some() && entrant.entering != next.map(|(_, it, ..)| it) {
                 drop(locked);
                 entrant.leave();
                 locked = self.lock();
                 continue;
             }
-            let Some((id, cost, enter, joined)) = next else {
+            let Some((id, entering, enter, joined)) = next else {
                 entrant.charged = None;
                 break;
             };
+            if entrant.entering.is_none() && entering.runtime != locked.here {
+                // The poll of this waiter enters.
+                wakes.push(locked.schedule.take_next_waker());
+                break;
+            }
             if served == SERVED_AT_ONCE {
                 locked.poll_wanted = true;
                 break;
             }
+            entrant.moves_to(entering.runtime);
             let joined = entrant.joined(&mut locked.schedule, (id, joined));
             drop(locked);
             wakes.wake_all();
-            let polled = self.poll(&mut entrant, cost, enter, joined);
+            let polled = self.poll(&mut entrant, entering, enter, joined);
             locked = self.lock();
             match polled {
+                // The runtime of the entrant has ended, and the throttle is open.
+                Poll::Ready(Err(error))
+                    if error.kind() == ErrorKind::RuntimeEnded
+                        && entering.runtime != locked.here => {}
                 Poll::Ready(given) => {
                     polls = 0;
                     served += 1;
-                    if let Some(unused) = locked.schedule.hand_over(cost, given, &mut wakes) {
+                    if let Some(unused) = locked.schedule.hand_over(entering, given, &mut wakes) {
                         drop(locked);
                         contain_panic(|| self.throttle.rollback(unused));
                         locked = self.lock();
                     }
                 }
                 // In the meantime it has become the turn of another cost, or of nobody.
-                Poll::Pending if locked.schedule.next_cost() != Some(cost) => {}
+                Poll::Pending if locked.schedule.next_entering() != Some(entering) => {}
                 Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
                     locked.poll_wanted = locked.woken_again;
@@ -243,18 +294,18 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     fn poll(
         self: &Arc<Self>,
         entrant: &mut Entrant<T>,
-        cost: u64,
+        entering: Entering,
         enter: Enter<T>,
         joined: Tick,
     ) -> Polled<T::Permit> {
-        entrant.cost = Some(cost);
+        entrant.entering = Some(entering);
         let polled = contain_panic(|| {
             if entrant.enter.is_none() {
                 let as_of = entrant.charged.map(|charged| charged.max(joined));
                 if as_of.is_none() {
                     entrant.charged = self.throttle.tick(None);
                 }
-                let enter = enter(&self.throttle, cost, as_of);
+                let enter = enter(&self.throttle, entering.cost, as_of);
                 entrant.enter.set(Some(enter));
             }
             let waker = Waker::from(Arc::clone(self));
@@ -295,8 +346,10 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         }
         let kept = match (permit, &locked.entrant) {
             (Some(permit), Some(entrant)) if self.hands_on() && entrant.is_alone(&permit) => {
-                let cost = entrant.cost.unwrap_or_default();
-                locked.schedule.hand_over(cost, Ok(permit), &mut wakes)
+                match entrant.entering {
+                    Some(entering) => locked.schedule.hand_over(entering, Ok(permit), &mut wakes),
+                    None => Some(permit),
+                }
             }
             (permit, _) => permit,
         };

@@ -82,6 +82,17 @@ use crate::time::Clock;
 /// limiter directly while more waiters are due than [one call
 /// serves](#where-the-throttle-is-polled).
 ///
+/// # Runtimes
+///
+/// A limiter on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes) has a state for each
+/// runtime. Behind a queue, each waiter is admitted by the state of the runtime in which it was last
+/// polled, and by no other. The order of the queue holds for the waiters of all runtimes together: while the
+/// runtime of the next waiter lives and its time stands still, the waiters of other runtimes stand behind it;
+/// their timeouts hold. When the runtime of the next waiter ends, that waiter, if it is polled elsewhere, is
+/// admitted where it is polled. The queue never returns [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded), except
+/// in front of a throttle of your own that does not forward
+/// [`runtime`](crate::Throttle::runtime).
+///
 /// # Timeouts
 ///
 /// A rate limiter immediately refuses a caller whose timeout is too short for its wait. Behind a

@@ -93,9 +93,24 @@ pub(super) struct ClassState<T: Throttle, K> {
     pub(super) start: u128,
 }
 
+/// What an entry of the throttle is for. A permit goes to a waiter with the same one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entering {
+    pub(super) cost: u64,
+    /// The [runtime](Throttle::runtime) in which the waiter is polled.
+    pub(super) runtime: u64,
+}
+
+impl Entering {
+    /// Creates an entry for a cost, by a waiter that has not been polled yet.
+    pub(super) const fn new(cost: u64) -> Self {
+        Self { cost, runtime: 0 }
+    }
+}
+
 /// A waiter that was not served yet.
 pub(super) struct Waiter<T: Throttle> {
-    pub(super) cost: u64,
+    pub(super) entering: Entering,
     pub(super) enter: Enter<T>,
     /// The tick of the throttle at which it joined, if the throttle has ticks.
     pub(super) joined: Tick,
@@ -260,18 +275,18 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.waiter(id)?.waker.take()
     }
 
-    /// Gives the result of the throttle for a cost to the waiter that goes next, if it asks for
-    /// that cost. Returns a permit that nobody takes; the next poll decides about an error.
+    /// Gives the result of an entry to the waiter that goes next, if the entry may be for that
+    /// waiter. Returns a permit that nobody takes; the next poll decides about an error.
     pub(super) fn hand_over(
         &mut self,
-        cost: u64,
+        entered: Entering,
         given: Given<T>,
         wakes: &mut WakeList,
     ) -> Option<T::Permit> {
         match self.next() {
-            Some((id, waiter)) if waiter.cost == cost => {
+            Some((id, waiter)) if waiter.entering == entered => {
                 if given.is_ok() {
-                    self.charge(id.index, cost);
+                    self.charge(id.index, entered.cost);
                 }
                 self.give(id.number, given);
                 wakes.push(self.remove(id));
@@ -325,9 +340,9 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         Some((WaiterId { index, number }, waiter))
     }
 
-    /// Returns the cost of the waiter that goes next.
-    pub(super) fn next_cost(&self) -> Option<u64> {
-        self.next().map(|(_, waiter)| waiter.cost)
+    /// Returns what the throttle is entered for next.
+    pub(super) fn next_entering(&self) -> Option<Entering> {
+        self.next().map(|(_, waiter)| waiter.entering)
     }
 
     /// Handles the return of a permit of a class.

@@ -466,7 +466,9 @@ impl RateLimiter {
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
     ///   burst, unless [`oversize`](Self::oversize) allows it. A new call gets it immediately, and
-    ///   a waiter that joined before the quota changed gets it at the head of the queue.
+    ///   a waiter when the burst [becomes smaller](Self::set_quota);
+    /// - [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded), on [tokio's
+    ///   time](crate::Clock#limiters-that-are-used-in-several-runtimes).
     ///
     /// # Examples
     ///

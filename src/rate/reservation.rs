@@ -73,8 +73,7 @@ impl Reservation {
     }
 
     /// Returns the time until its turn: zero if its turn has come, or if it was refused (awaiting
-    /// it then returns the error). It is also zero after the end of the runtime whose time it was
-    /// on: the next poll then joins the queue of another runtime.
+    /// it then returns the error).
     ///
     /// While a [hold](super::RateLimiter::hold) is open, it is the shortest delay: that if all holds were
     /// settled for nothing now, because a settlement may come at any time.

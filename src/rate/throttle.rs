@@ -35,6 +35,10 @@ handles! {
             self.refund(charge);
         }
 
+        fn runtime(&self) -> u64 {
+            self.config.clock.runtime()
+        }
+
         handles!(wakes_outside_locks);
     }
 }

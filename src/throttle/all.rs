@@ -210,6 +210,11 @@ macro_rules! parts {
                 self.0.$last_index.rollback($end);
             }
 
+            /// Returns the number of a part; no two parts have different ones.
+            fn runtime(&self) -> u64 {
+                self.0.$last_index.runtime()$(.max(self.0.$index.runtime()))*
+            }
+
             fn wakes_outside_locks(&self) -> bool {
                 $(self.0.$index.wakes_outside_locks() &&)* self.0.$last_index.wakes_outside_locks()
             }

@@ -55,6 +55,7 @@ trait Erased: Send + Sync {
     fn enter_now(&self) -> Option<BoxPermit>;
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick>;
     fn rollback(&self, permit: BoxPermit);
+    fn runtime(&self) -> u64;
     fn wakes_outside_locks(&self) -> bool;
 }
 
@@ -99,6 +100,10 @@ where
         if let Some(permit) = permit.and_then(Option::take) {
             Throttle::rollback(self, permit);
         }
+    }
+
+    fn runtime(&self) -> u64 {
+        Throttle::runtime(self)
     }
 
     fn wakes_outside_locks(&self) -> bool {
@@ -261,6 +266,10 @@ impl Throttle for BoxThrottle {
 
     fn rollback(&self, permit: BoxPermit) {
         self.0.rollback(permit);
+    }
+
+    fn runtime(&self) -> u64 {
+        self.0.runtime()
     }
 
     fn wakes_outside_locks(&self) -> bool {

@@ -185,6 +185,7 @@ macro_rules! forward {
             tick(permit: ::core::option::Option<&Self::Permit>) -> ::core::option::Option<$crate::time::Tick>;
             enter_as_of(tick: $crate::time::Tick) -> $crate::wait::Waiting<Self::Enter>;
             rollback(permit: Self::Permit) -> ();
+            runtime() -> u64;
             wakes_outside_locks() -> bool;
         );
     };
@@ -212,6 +213,7 @@ macro_rules! forward {
     (@tick [tick $($rest:ident)*] $method:tt) => {};
     (@enter_as_of [enter_as_of $($rest:ident)*] $method:tt) => {};
     (@rollback [rollback $($rest:ident)*] $method:tt) => {};
+    (@runtime [runtime $($rest:ident)*] $method:tt) => {};
     (@wakes_outside_locks [wakes_outside_locks $($rest:ident)*] $method:tt) => {};
     (@cost [cost $($rest:ident)*] $method:tt) => {};
     (@settle [settle $($rest:ident)*] $method:tt) => {};

@@ -63,6 +63,10 @@ impl<T: Throttle> Throttle for Option<T> {
         Waiting::new(EnterOption { enter })
     }
 
+    fn runtime(&self) -> u64 {
+        self.as_ref().map_or(0, T::runtime)
+    }
+
     fn wakes_outside_locks(&self) -> bool {
         self.as_ref().is_none_or(T::wakes_outside_locks)
     }

@@ -217,6 +217,17 @@ pub trait Throttle: Clone {
         self.enter()
     }
 
+    /// Returns the number of the current runtime, if the throttle has [a state for each
+    /// runtime](crate::Clock#limiters-that-are-used-in-several-runtimes): a number above 0, which no other
+    /// runtime of the process ever has. Otherwise it is 0, the default.
+    ///
+    /// A [fair queue](crate::fair::FairQueue) enters such a throttle for a waiter only in the runtime in
+    /// which the waiter is polled.
+    #[inline]
+    fn runtime(&self) -> u64 {
+        0
+    }
+
     /// Returns whether the throttle calls all wakers outside of its locks, so that a waker may poll a
     /// wait of it. A [fair queue](crate::fair::FairQueue) then passes a returned permit on in the call that
     /// returns it; otherwise it first wakes the next waiter, which takes longer.

@@ -162,10 +162,10 @@ impl Clock {
     /// - [`set_quota`](crate::RateLimiter::set_quota) and [`close`](crate::RateLimiter::close) apply to all
     ///   runtimes; a refund applies to the runtime in which the charge was made. Everything else, such as
     ///   [`snapshot`](crate::RateLimiter::snapshot), applies to the current one.
-    /// - A waiter is in the queue of the runtime in which it was polled last. A waiter that is polled in
-    ///   another runtime takes its grant, if it has one; otherwise it joins the queue there at the end.
-    /// - If a runtime ends, its waiters that are polled elsewhere are woken, and join the queue where they
-    ///   are polled.
+    /// - A waiter is in the queue of the runtime in which it was first polled, and only the time of that
+    ///   runtime admits it. It may be polled, and take its grant, anywhere.
+    /// - If a runtime ends, its waiters that are polled elsewhere are woken and fail with
+    ///   [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded). A grant that was already made is collected as usual.
     /// - The state of a runtime is dropped after its end, so the memory does not grow with the runtimes
     ///   that a process starts. The first limiter in a runtime starts a task there, which ends with it.
     /// - Each key of a [`Keyed`](crate::Keyed) has a state for each runtime, too, and takes [more
@@ -173,9 +173,13 @@ impl Clock {
     ///   all of them count towards [`max_keys`](crate::Keyed::max_keys), and a key can be replaced when it
     ///   owes nothing in any runtime that has not ended.
     ///
+    /// A [`FairQueue`](crate::fair::FairQueue#runtimes) in front of such a limiter is one queue for all
+    /// runtimes, and each of its waiters is admitted by the time of its own runtime.
+    ///
     /// A limit that several runtimes of one process share belongs on the [system
-    /// clock](Self::system). A [`Gate`](crate::Gate) or a [`FairQueue`](crate::fair::FairQueue) on this
-    /// clock is the same for all runtimes, so it must not serve tests that run at the same time.
+    /// clock](Self::system). A [`Gate`](crate::Gate) on this clock, and the
+    /// [aging](crate::fair::FairQueue::aging) of a `FairQueue` on it, are the same for all runtimes, so they
+    /// must not serve tests that run at the same time.
     ///
     /// # Precision
     ///
@@ -237,6 +241,14 @@ impl Clock {
     /// Returns whether this is tokio's time.
     pub(crate) fn is_of_runtime(&self) -> bool {
         matches!(self.0, Kind::Runtime | Kind::Home(_))
+    }
+
+    /// Returns the number of the current runtime, for a limiter that has a state for each; otherwise 0.
+    pub(crate) fn runtime(&self) -> u64 {
+        match self.0 {
+            Kind::Runtime => runtime::number(),
+            _ => 0,
+        }
     }
 
     /// Returns an empty set of states for a limiter on this clock, if it needs a state for each runtime.

@@ -13,6 +13,7 @@
 //!    dropped when another state is created, so there is never more than one state beyond the largest number
 //!    of runtimes that were in use at once.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -77,12 +78,19 @@ pub(super) fn current() -> Option<Id> {
 
 /// A runtime, or the outside of all runtimes.
 pub(crate) struct Home {
+    /// Counted from 1.
+    number: u64,
     /// `None` outside.
     id: Option<Id>,
     /// The handle of the runtime, until the runtime ends: a handle keeps the memory of its runtime.
     handle: Mutex<Option<Handle>>,
     /// The last tick, when it has ended.
     ended: OnceLock<Tick>,
+}
+
+/// Returns the number of the home of the current code.
+pub(super) fn number() -> u64 {
+    Home::current().number
 }
 
 /// The homes of the runtimes in use.
@@ -110,7 +118,9 @@ impl Home {
     }
 
     fn new(runtime: Option<Handle>) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
         Self {
+            number: 1 + LAST.fetch_add(1, Ordering::Relaxed),
             id: runtime.as_ref().map(Handle::id),
             handle: Mutex::new(runtime),
             ended: OnceLock::new(),
@@ -304,7 +314,7 @@ fn spawn_timer(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     use super::*;
 

@@ -4,6 +4,8 @@
 //! wait ends, and the order, never the time.
 
 mod chosen;
+#[cfg(feature = "tokio")]
+mod fair_runtimes;
 mod manual;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,197 @@
+//! A fair queue in front of a limiter on `Clock::tokio()`, in more than one runtime.
+
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep};
+use tollgate::fair::{Class, FairQueue};
+use tollgate::throttle::BoxThrottle;
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
+
+use crate::ends;
+use crate::support::{Waiter, paused_runtime};
+
+type Queue = FairQueue<Arc<RateLimiter>, u32>;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn queue(quota: Quota) -> Queue {
+    FairQueue::new(Arc::new(RateLimiter::new(quota).clock(Clock::tokio())))
+}
+
+/// Calls `run` in each of so many runtimes, each on a thread of its own.
+fn on_threads(count: u32, run: impl Fn(u32) + Clone + Send + 'static) {
+    ends(move || {
+        let threads: Vec<_> = (0..count)
+            .map(|number| {
+                let run = run.clone();
+                thread::spawn(move || run(number))
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+/// The tests of a program share a queue in a static in this way. Each is admitted by its own time,
+/// whoever was before it in the queue, and though the runtimes of others end meanwhile.
+#[test]
+fn static_queue_in_a_hundred_runtimes_at_once_goes_by_the_time_of_each() {
+    static QUEUE: LazyLock<Queue> = LazyLock::new(|| queue(Quota::per_hour(1).burst(2)));
+    on_threads(10, |number| {
+        for _ in 0..10 {
+            paused_runtime().block_on(async {
+                let (begun, class) = (Instant::now(), QUEUE.class(number % 3));
+                let charges = join_all((0..5).map(|_| class.acquire())).await;
+                // Two were there, and three took an hour each.
+                assert_eq!(begun.elapsed(), 3 * HOUR);
+                let ticks = charges.iter().map(|charge| charge.as_ref().unwrap().at());
+                let (last, now) = (ticks.max().unwrap(), Clock::tokio().now());
+                assert_eq!(last, now);
+                // It ends while a caller waits.
+                drop(tokio::spawn(QUEUE.class(number).acquire()));
+                sleep(HOUR / 4).await;
+            });
+        }
+    });
+}
+
+/// Real time passes at the same pace for all, but each has the whole quota.
+#[test]
+fn static_queue_in_runtimes_without_paused_time_admits_everybody() {
+    static QUEUE: LazyLock<Queue> = LazyLock::new(|| queue(Quota::per_second(500).burst(2)));
+    on_threads(6, |number| {
+        for workers in 1..=2 {
+            let runtime = Builder::new_multi_thread()
+                .worker_threads(workers)
+                .enable_time()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let class = QUEUE.class(number % 3);
+                let mut tasks = tokio::task::JoinSet::new();
+                for _ in 0..8 {
+                    tasks.spawn(class.acquire());
+                }
+                assert!(tasks.join_all().await.iter().all(Result::is_ok));
+                drop(tokio::spawn(QUEUE.class(number).acquire()));
+            });
+        }
+    });
+}
+
+fn free_in(queue: &Queue, runtime: &Runtime) -> u64 {
+    runtime.block_on(async { queue.throttle().snapshot().available })
+}
+
+/// While the first runtime lives, waiters of others are behind its entrant, with their timeouts. No
+/// state pays for a waiter of another runtime.
+#[test]
+fn waiter_behind_one_of_a_runtime_that_is_not_driven_is_admitted_when_that_leaves() {
+    let queue = queue(Quota::per_hour(1).burst(2));
+    let (idle, driven) = (paused_runtime(), paused_runtime());
+    let first = idle.block_on(async {
+        let permits = [queue.class(1).try_acquire(), queue.class(1).try_acquire()];
+        assert!(permits.iter().all(Result::is_ok));
+        Waiter::parked(queue.class(1).acquire())
+    });
+    driven.block_on(async {
+        let begun = Instant::now();
+        let refused = queue.class(2).acquire().timeout(HOUR / 2).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), HOUR / 2);
+        let mut second = Waiter::parked(queue.class(2).acquire());
+        sleep(3 * HOUR).await;
+        assert!(second.is_pending());
+        drop(first);
+        drop(second.granted());
+    });
+    assert_eq!((free_in(&queue, &idle), free_in(&queue, &driven)), (0, 1));
+}
+
+/// The permit of an entrant is handed to no waiter of another runtime, whoever goes next by then.
+#[test]
+fn permit_of_one_runtime_goes_to_no_waiter_of_another() {
+    let queue = queue(Quota::per_hour(1)).classes(|key| Class::new().priority(*key as u8));
+    let (one, other) = (paused_runtime(), paused_runtime());
+    let mut low = one.block_on(async {
+        drop(queue.class(0).try_acquire());
+        Waiter::parked(queue.class(0).acquire())
+    });
+    let mut high = other.block_on(async {
+        drop(queue.throttle().try_acquire());
+        Waiter::parked(queue.class(1).acquire())
+    });
+    // The high one goes next, and its runtime stands still.
+    one.block_on(async {
+        sleep(2 * HOUR).await;
+        assert!(low.is_pending());
+    });
+    other.block_on(async {
+        assert!(high.is_pending());
+        sleep(2 * HOUR).await;
+        drop(high.granted());
+    });
+    one.block_on(async {
+        drop(low.granted());
+    });
+    assert_eq!((free_in(&queue, &one), free_in(&queue, &other)), (0, 1));
+}
+
+/// Nobody is told that a runtime has ended: the throttle is open, and the next poll enters where it
+/// is made.
+#[test]
+fn waiters_behind_an_entrant_whose_runtime_ends_enter_where_they_are_polled() {
+    ends(|| {
+        let queue = queue(Quota::per_hour(1).burst(2));
+        let gone = paused_runtime();
+        let mut waiters = gone.block_on(async {
+            drop([queue.class(1).try_acquire(), queue.class(1).try_acquire()]);
+            [(); 2].map(|()| Waiter::parked(queue.class(1).acquire()))
+        });
+        let other = paused_runtime();
+        let mut last = other.block_on(async { Waiter::parked(queue.class(1).acquire()) });
+        drop(gone);
+        while waiters[0].wakes() == 0 {
+            thread::yield_now();
+        }
+        assert_eq!((waiters[1].wakes(), last.wakes()), (0, 0));
+        other.block_on(async {
+            for waiter in &mut waiters {
+                drop(waiter.granted());
+            }
+            assert!(last.is_pending());
+            sleep(2 * HOUR).await;
+            drop(last.granted());
+        });
+    });
+}
+
+/// The same through a composition and an erased throttle, in front of which wakes are passed on to
+/// the next waiter.
+#[test]
+fn queue_of_a_composition_enters_in_the_runtime_of_each_waiter() {
+    let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
+    let slots = Arc::new(Semaphore::new(100));
+    let both = BoxThrottle::new(all((slots, Some(Arc::clone(&limiter)))));
+    let queue = FairQueue::<_, u32>::new(both);
+    on_threads(4, move |number| {
+        for _ in 0..5 {
+            paused_runtime().block_on(async {
+                let (begun, class) = (Instant::now(), queue.class(number));
+                assert!(
+                    join_all((0..3).map(|_| class.acquire()))
+                        .await
+                        .iter()
+                        .all(Result::is_ok)
+                );
+                assert_eq!(begun.elapsed(), 2 * HOUR);
+                assert_eq!(limiter.snapshot().available, 0);
+            });
+        }
+    });
+}
