@@ -37,11 +37,11 @@ impl RuleState {
         }
     }
 
-    /// Returns whether the word can decide, without the lock. Support for dense parameters would
-    /// cost every decision more instructions.
+    /// Returns whether the word decides, without the lock. Support for dense parameters would cost
+    /// every decision more instructions, and nothing has to be decided without a limit.
     pub(crate) fn is_in_word(&self) -> bool {
         match self {
-            Self::Gcra(gcra) => !gcra.params.is_dense(),
+            Self::Gcra(gcra) => !gcra.params.is_dense() && !gcra.params.is_unlimited(),
             Self::SlidingWindow(_) => true,
             Self::SlidingLog(_) => false,
         }

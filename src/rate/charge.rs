@@ -36,9 +36,27 @@ impl Charge {
         self.0.cost
     }
 
+    /// Creates the charge of a call without a limit. No limiter has its generation, so nothing is
+    /// ever given back for it.
+    pub(super) fn without_limit(cost: u64) -> Self {
+        Self(Receipt {
+            cost,
+            ..Receipt::default()
+        })
+    }
+
+    /// Returns whether a clock was read for it.
+    pub(super) fn has_tick(&self) -> bool {
+        self.0.generation != 0
+    }
+
     /// Returns the tick of the charge, on the limiter's clock. In a sliding window and a log, a
     /// charge during a [pause](crate::RateLimiter::pause_for) is made behind the spent burst, at a
     /// later tick.
+    ///
+    /// An [unlimited](crate::Quota::UNLIMITED) limiter reads no clock to admit a call, so the tick
+    /// of its charges is [zero](Tick::default). It does read the clock for a call that had to wait,
+    /// during a pause, and while a [hold](crate::RateLimiter::hold) is open.
     ///
     /// The limiter keeps its promise by these ticks. A task resumes somewhat later: its thread may
     /// be interrupted after it has read the clock, and [a timer may be

@@ -857,8 +857,8 @@ impl RateLimiter {
     }
 
     /// Returns the state of the limiter just after one of its own charges, for the headers of a
-    /// response. For a charge from before a [`set_quota`](Self::set_quota), or of another limiter,
-    /// it returns the current state. In a sliding window and a log, calls that were admitted since
+    /// response. For a charge from before a [`set_quota`](Self::set_quota), of another limiter, or
+    /// [without a limit](Quota::UNLIMITED), it returns the current state. In a sliding window and a log, calls that were admitted since
     /// then also count.
     ///
     /// # Examples
@@ -957,6 +957,7 @@ impl RateLimiter {
 
     /// Returns the tick of a charge, or the current one.
     pub(crate) fn tick_of(&self, charge: Option<&Charge>) -> Tick {
+        let charge = charge.filter(|charge| charge.has_tick());
         charge.map_or_else(|| self.now(), Charge::at)
     }
 

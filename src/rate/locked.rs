@@ -151,6 +151,8 @@ impl Locked<'_> {
             state = state.next_epoch();
         }
         let is_free = queue.waiters.is_empty() && !queue.closed && queue.ledger.is_free();
+        let admits_all = is_free && queue.ledger.admits_all();
+        shared.params.set_admits_all(admits_all);
         shared
             .state
             .store(state, !is_free || !queue.ledger.is_in_word());

@@ -98,6 +98,7 @@ impl Shared {
         let ledger = Ledger::new(config.algorithm, quota, config.aligned, generation);
         let (state, params) = (AtomicState::default(), SharedParams::default());
         params.store(&ledger);
+        params.set_admits_all(ledger.admits_all());
         state.store(state.load().with(tat), !ledger.is_in_word());
         let ring = ledger.ring().map(Arc::clone);
         let counter = config.clock.counter().filter(|_| config.jitter.is_zero());
@@ -141,13 +142,18 @@ impl Shared {
         }
     }
 
-    /// Decides every other call that does not wait: first by a window or a log, in the same way.
+    /// Decides every other call that does not wait: first by a window or a log, in the same way, and
+    /// without a limit.
     #[inline(never)]
     pub(super) fn decide(&self, cost: u64) -> Result<Charge, AcquireError> {
         let decided = match self.word_and_tick(self.other_counter) {
             Some((_, now)) if self.ring.is_some() => self.decide_by_ring(cost, now),
             Some((seen, now)) => self.decide_by_window(seen, cost, now),
-            None => Decided::Undecided,
+            None => match self.charge_without_limit(cost) {
+                // This returns at once, because nothing can be doubtful.
+                Some(charge) => return Ok(charge),
+                None => Decided::Undecided,
+            },
         };
         match decided.unless_doubtful() {
             Decided::Charged(charge) => Ok(charge),
@@ -179,9 +185,12 @@ impl Shared {
     }
 
     /// Decides by any rule and on any clock, and repeats while another thread is faster. Checks the
-    /// first doubtful refusal again.
+    /// first doubtful refusal again. Reads no clock if every call is admitted.
     #[inline(always)]
     pub(super) fn decide_without_lock(&self, cost: u64) -> Decided {
+        if let Some(charge) = self.charge_without_limit(cost) {
+            return Decided::Charged(charge);
+        }
         let (mut lost, mut looked) = (0, false);
         loop {
             let seen = self.state.load();
@@ -200,6 +209,14 @@ impl Shared {
                 decided => return decided,
             }
         }
+    }
+
+    /// Charges a call if every call is admitted. The state with the table of the runtimes decides
+    /// nothing.
+    #[inline(always)]
+    fn charge_without_limit(&self, cost: u64) -> Option<Charge> {
+        let admits_all = self.params.admits_all() && self.runtimes.is_none();
+        admits_all.then(|| Charge::without_limit(cost))
     }
 
     fn decide_with_lock(&self, cost: u64) -> Result<Charge, AcquireError> {
@@ -341,5 +358,38 @@ impl Wake for OnDeadline {
         if let Some(shared) = self.0.upgrade() {
             shared.on_deadline();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use crate::{Clock, Quota, RateLimiter};
+
+    /// The clock blocks its readers in the meantime.
+    #[test]
+    fn try_acquire_without_a_limit_reads_no_clock() {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(Quota::UNLIMITED).clock(&clock);
+        let (sender, outcomes) = mpsc::channel();
+        let calls = thread::spawn(move || {
+            for cost in [0, 1, u64::MAX] {
+                let tried = limiter.try_acquire_many(cost);
+                let waited = limiter.acquire_many(cost).wait();
+                let batch = limiter.local(32).try_acquire_many(cost);
+                let all = [tried.is_ok(), waited.is_ok(), batch.is_ok()];
+                sender.send(all).unwrap();
+            }
+        });
+        clock.with_lock(|| {
+            for _ in 0..3 {
+                let all = outcomes.recv_timeout(Duration::from_secs(60));
+                assert_eq!(all, Ok([true; 3]), "a call reads the clock");
+            }
+        });
+        calls.join().unwrap();
     }
 }

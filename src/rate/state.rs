@@ -22,6 +22,10 @@
 //!    charge and with every change of the parameters, so it needs no epoch.
 //! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word again
 //!    instead.
+//! 5. Without a limit the word stays locked, so that no decision reads a clock for it. A flag beside
+//!    the parameters says whether every call is admitted. No word has to prove it, because such a
+//!    call changes nothing. The holder of the lock writes it before the word, so a thread that knows
+//!    of a change, such as a close or a new quota, finds the flag of that change or a later one.
 
 use crate::algorithm::{Ledger, MAX_TAT, Params, SlidingWindow, Tat, tick_or_never};
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -130,6 +134,8 @@ pub(super) struct SharedParams {
     start: AtomicU64,
     /// The chunk size for adapters; no decision reads it.
     chunk: AtomicU64,
+    /// Not 0 if every call is admitted: there is no limit, and nothing else needs the lock.
+    admits_all: AtomicU64,
 }
 
 impl SharedParams {
@@ -198,6 +204,19 @@ impl SharedParams {
     #[inline]
     pub(super) fn is_unlimited(&self) -> bool {
         read(&self.emission_interval) == 0
+    }
+
+    /// Returns whether every call is admitted.
+    #[inline(always)]
+    pub(super) fn admits_all(&self) -> bool {
+        read(&self.admits_all) != 0
+    }
+
+    /// Writes whether every call is admitted. Requires the lock.
+    pub(super) fn set_admits_all(&self, admits_all: bool) {
+        if self.admits_all() != admits_all {
+            self.admits_all.store(admits_all.into(), Ordering::Relaxed);
+        }
     }
 
     /// Returns the chunk size for adapters. It is an independent number, so nothing has to prove

@@ -125,6 +125,13 @@ impl ManualClock {
         lock(&self.0).queue.insert(key, waker);
         Entry(Arc::downgrade(&self.0), key)
     }
+
+    /// Calls `run` while everybody who reads the clock has to wait.
+    #[cfg(test)]
+    pub(crate) fn with_lock<R>(&self, run: impl FnOnce() -> R) -> R {
+        let _guard = lock(&self.0);
+        run()
+    }
 }
 
 /// An entry. Dropping it cancels it, which does nothing if it has expired. It does not keep the clock,

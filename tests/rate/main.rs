@@ -13,4 +13,5 @@ mod setup;
 #[path = "../support/mod.rs"]
 mod support;
 mod threads;
+mod unlimited;
 mod wakers;

@@ -333,7 +333,12 @@ impl Ledger {
         self.pause.is_none() && !has_holds && self.others.is_none()
     }
 
-    /// Returns whether the word can decide, without the lock.
+    /// Returns whether every call is admitted, and nothing is recorded for it.
+    pub(crate) fn admits_all(&self) -> bool {
+        self.is_free() && self.quota.is_unlimited()
+    }
+
+    /// Returns whether the word decides, without the lock.
     pub(crate) fn is_in_word(&self) -> bool {
         self.rule.is_in_word()
     }
