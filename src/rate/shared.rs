@@ -211,11 +211,10 @@ impl Shared {
         }
     }
 
-    /// Charges a call if every call is admitted. The state with the table of the runtimes decides
-    /// nothing.
+    /// Charges a call if every call is admitted.
     #[inline(always)]
     fn charge_without_limit(&self, cost: u64) -> Option<Charge> {
-        let admits_all = self.params.admits_all() && self.runtimes.is_none();
+        let admits_all = self.params.admits_all();
         admits_all.then(|| Charge::without_limit(cost))
     }
 
