@@ -18,7 +18,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::limiter::RateLimiter;
 use super::shared::{Decided, Shared};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
@@ -30,7 +29,20 @@ const FORESEEN: usize = 1024;
 
 /// A limiter on which calls can wait.
 pub trait Limiter {
-    fn limiter(&self) -> &RateLimiter;
+    /// Returns the state, if there is only one.
+    fn state(&self) -> Option<&Arc<Shared>>;
+
+    /// Returns the state that decides here: the only one, or that of the current runtime.
+    fn find(&self) -> Arc<Shared>;
+
+    /// Calls `run` with the state that decides here.
+    #[inline]
+    fn here<R>(&self, run: impl FnOnce(&Arc<Shared>) -> R) -> R {
+        match self.state() {
+            Some(state) => run(state),
+            None => run(&self.find()),
+        }
+    }
 }
 
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` is a
@@ -80,16 +92,14 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
     #[inline(never)]
     fn decide(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         let Self { source, call } = self;
-        let limiter = source.limiter();
-        limiter.here(|state| call.poll(state, context.waker()))
+        source.here(|state| call.poll(state, context.waker()))
     }
 
     #[inline(never)]
     fn wait(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         let Self { source, call } = self;
         if call.is_new() {
-            let limiter = source.limiter();
-            return limiter.here(|state| call.join(state, context.waker()));
+            return source.here(|state| call.join(state, context.waker()));
         }
         call.wait(context.waker())
     }
@@ -101,10 +111,9 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::New = self.call.stage {
-            let Some(state) = self.source.limiter().state.get() else {
-                return self.decide(context);
-            };
-            match state.decide_now(self.call.cost) {
+            let state = self.source.state();
+            let decided = state.map(|state| state.decide_now(self.call.cost));
+            match decided.unwrap_or(Decided::Undecided) {
                 Decided::Charged(charge) => {
                     self.call.stage = Stage::Over;
                     return Poll::Ready(Ok(charge));

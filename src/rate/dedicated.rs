@@ -7,6 +7,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::acquire::Limiter;
 use super::limiter::RateLimiter;
 use super::shared::Shared;
 use crate::algorithm::Tat;
@@ -33,7 +34,7 @@ impl RateLimiter {
         let runtimes = self.runtimes().cloned();
         let state = match runtimes {
             Some(_) => OnceLock::new(),
-            None => self.here(|state| OnceLock::from(Arc::clone(state))),
+            None => OnceLock::from(self.find()),
         };
         Self {
             config: self.config.clone(),

@@ -8,6 +8,7 @@ use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::options::MissedTickBehavior;
+use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::status::Snapshot;
@@ -236,8 +237,12 @@ impl LeakyBucket {
 
 impl Limiter for LeakyBucket {
     #[inline(always)]
-    fn limiter(&self) -> &RateLimiter {
-        &self.limiter
+    fn state(&self) -> Option<&Arc<Shared>> {
+        self.limiter.state()
+    }
+
+    fn find(&self) -> Arc<Shared> {
+        self.limiter.find()
     }
 }
 

@@ -926,12 +926,54 @@ impl RateLimiter {
 
 impl Limiter for RateLimiter {
     #[inline(always)]
-    fn limiter(&self) -> &RateLimiter {
-        self
+    fn state(&self) -> Option<&Arc<Shared>> {
+        self.state.get()
+    }
+
+    #[cold]
+    fn find(&self) -> Arc<Shared> {
+        if let Some(runtimes) = self.runtimes() {
+            return runtimes.here();
+        }
+        let new = || Shared::new(self.quota, self.config.clone());
+        Arc::clone(self.state.get_or_init(new))
     }
 }
 
+/// The states.
 impl RateLimiter {
+    /// Returns the states of the runtimes, if each has one.
+    pub(super) fn runtimes(&self) -> Option<&Arc<Runtimes>> {
+        let new = || {
+            self.first_use.begin();
+            Runtimes::new(self.quota, &self.config)
+        };
+        self.runtimes.get_or_init(new).as_ref()
+    }
+
+    /// Returns all states.
+    pub(super) fn states(&self) -> Vec<Arc<Shared>> {
+        match self.runtimes() {
+            Some(runtimes) => runtimes.all(),
+            None => vec![self.find()],
+        }
+    }
+
+    /// Returns the state that has made a charge; for the charge of another limiter, or of a runtime
+    /// that has ended, the one that decides here. The runtime of a charge need not be the current
+    /// one: a guard may be dropped anywhere. No two states have the same generation.
+    pub(super) fn state_of(&self, charge: &Charge) -> Arc<Shared> {
+        let mut states = self.states().into_iter();
+        let made = states.find(|it| it.params.generation() == charge.0.generation);
+        made.unwrap_or_else(|| self.find())
+    }
+
+    /// Charges now, or fails, in the state of the current runtime.
+    #[inline(never)]
+    fn try_acquire_here(&self, cost: u64) -> Result<Charge, AcquireError> {
+        self.find().try_acquire_many(cost)
+    }
+
     /// Calls `run` with the lock of the state that decides here.
     pub(super) fn locked<R>(&self, run: impl FnOnce(&mut Locked<'_>) -> R) -> R {
         self.here(|state| run(&mut state.lock_on_time()))

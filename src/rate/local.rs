@@ -17,7 +17,7 @@
 use std::fmt;
 use std::future::Future;
 
-use super::acquire::Acquire;
+use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use crate::error::AcquireError;

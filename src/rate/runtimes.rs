@@ -4,8 +4,8 @@
 //! The times of two runtimes need not agree, and two runtimes may use a limiter at once, for
 //! example the tests of a program with a limiter in a `static`. So each has a [`Shared`] of its
 //! own, on a clock that is bound to the runtime, and none ever decides for another. A limiter asks
-//! for the [state that decides here](RateLimiter::here) once for each call; a state knows nothing
-//! of runtimes except that its clock may end.
+//! once for each call which state [decides here](Runtimes::here); a state knows nothing of runtimes
+//! except that its clock may end.
 //!
 //! 1. What all states have in common is changed in [`Common`] first, and then in each state. A new
 //!    state takes it over under the lock of the list of states, so a state that is created at the
@@ -18,12 +18,9 @@
 
 use std::sync::Arc;
 
-use super::charge::Charge;
-use super::limiter::RateLimiter;
 use super::options::Config;
 use super::shared::Shared;
 use crate::algorithm::QuotaChange;
-use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::{ByRuntime, Clock};
@@ -43,12 +40,27 @@ struct Common {
 }
 
 impl Runtimes {
+    /// Creates the states of a limiter, if each runtime has one on its clock.
+    pub(super) fn new(quota: Quota, config: &Config) -> Option<Arc<Self>> {
+        let states = config.clock.states()?;
+        let common = Common {
+            quota,
+            how: config.algorithm.on_change(),
+            closed: false,
+        };
+        Some(Arc::new(Self {
+            config: config.clone(),
+            common: Mutex::new(common),
+            states,
+        }))
+    }
+
     fn common(&self) -> MutexGuard<'_, Common> {
         lock(&self.common)
     }
 
     /// Returns the state of the current runtime.
-    fn here(&self) -> Arc<Shared> {
+    pub(super) fn here(&self) -> Arc<Shared> {
         self.states.here(|home| {
             let config = Config {
                 clock: Clock::bound(home),
@@ -63,11 +75,16 @@ impl Runtimes {
         })
     }
 
+    /// Returns all states.
+    pub(super) fn all(&self) -> Vec<Arc<Shared>> {
+        self.states.all()
+    }
+
     pub(super) fn set_quota(&self, quota: Quota, how: QuotaChange) {
         let mut common = self.common();
         (common.quota, common.how) = (quota, how);
         drop(common);
-        for state in self.states.all() {
+        for state in self.all() {
             state.change(|ledger, now| {
                 let Common { quota, how, .. } = *self.common();
                 ledger.set_quota(quota, how, now);
@@ -77,7 +94,7 @@ impl Runtimes {
 
     pub(super) fn close(&self) {
         self.common().closed = true;
-        for state in self.states.all() {
+        for state in self.all() {
             state.lock_state().close();
         }
     }
@@ -91,75 +108,15 @@ impl Runtimes {
     }
 }
 
-impl RateLimiter {
-    /// Calls `run` with the state that decides here: the only one, or that of the current runtime.
-    #[inline]
-    pub(super) fn here<R>(&self, run: impl FnOnce(&Arc<Shared>) -> R) -> R {
-        match self.state.get() {
-            Some(state) => run(state),
-            None => run(&self.find()),
-        }
-    }
-
-    #[cold]
-    fn find(&self) -> Arc<Shared> {
-        if let Some(runtimes) = self.runtimes() {
-            return runtimes.here();
-        }
-        let new = || Shared::new(self.quota, self.config.clone());
-        Arc::clone(self.state.get_or_init(new))
-    }
-
-    /// Charges now, or fails, in the state of the current runtime.
-    #[inline(never)]
-    pub(super) fn try_acquire_here(&self, cost: u64) -> Result<Charge, AcquireError> {
-        self.find().try_acquire_many(cost)
-    }
-
-    /// Returns the states of the runtimes, if each has one.
-    pub(super) fn runtimes(&self) -> Option<&Arc<Runtimes>> {
-        let new = || {
-            self.first_use.begin();
-            let states = self.config.clock.states()?;
-            Some(Arc::new(Runtimes {
-                common: Mutex::new(Common {
-                    quota: self.quota,
-                    how: self.config.algorithm.on_change(),
-                    closed: false,
-                }),
-                config: self.config.clone(),
-                states,
-            }))
-        };
-        self.runtimes.get_or_init(new).as_ref()
-    }
-
-    /// Returns all states.
-    pub(super) fn states(&self) -> Vec<Arc<Shared>> {
-        match self.runtimes() {
-            Some(runtimes) => runtimes.states.all(),
-            None => vec![self.find()],
-        }
-    }
-
-    /// Returns the state that has made a charge; for the charge of another limiter, or of a runtime
-    /// that has ended, the one that decides here. The runtime of a charge need not be the current
-    /// one: a guard may be dropped anywhere. No two states have the same generation.
-    pub(super) fn state_of(&self, charge: &Charge) -> Arc<Shared> {
-        let mut states = self.states().into_iter();
-        let made = states.find(|it| it.params.generation() == charge.0.generation);
-        made.unwrap_or_else(|| self.here(Arc::clone))
-    }
-}
-
 #[cfg(all(test, feature = "tokio"))]
 mod tests {
     use std::task::{Poll, Waker};
     use std::time::Duration;
 
-    use super::super::acquire::{Call, Stage};
+    use super::super::acquire::{Call, Limiter, Stage};
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::RateLimiter;
+    use crate::error::{AcquireError, ErrorKind};
 
     /// Ends a runtime after a call has chosen its state.
     #[test]

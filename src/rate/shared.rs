@@ -33,7 +33,7 @@ use crate::sync::{Mutex, MutexGuard, back_off, lock};
 use crate::time::{Counter, Deadline, Tick};
 
 /// The state of a limiter, which its timer shares.
-pub(super) struct Shared {
+pub struct Shared {
     pub(super) state: AtomicState,
     pub(super) params: SharedParams,
     /// The counter of the clock, if [`decide_now`](Self::decide_now) decides by it: the clock is the

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::RateLimiter;
-use super::acquire::Acquire;
+use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::leaky_bucket::LeakyBucket;
 use crate::error::AcquireError;

@@ -20,7 +20,7 @@ use crate::RateLimiter;
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::Limiter;
+use crate::rate::{Limiter, Shared};
 use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -501,8 +501,12 @@ impl AdaptiveRate {
 
 impl Limiter for AdaptiveRate {
     #[inline(always)]
-    fn limiter(&self) -> &RateLimiter {
-        &self.limiter
+    fn state(&self) -> Option<&Arc<Shared>> {
+        self.limiter.state()
+    }
+
+    fn find(&self) -> Arc<Shared> {
+        self.limiter.find()
     }
 }
 
