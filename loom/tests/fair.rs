@@ -10,6 +10,7 @@ use std::task::{Poll, Waker};
 
 use loom::sync::Mutex;
 use tollgate::fair::{Class, ClassHandle, FairQueue};
+use tollgate::throttle::Polling;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle};
 use tollgate_loom::*;
@@ -211,8 +212,8 @@ impl Throttle for WakesInside {
         })))
     }
 
-    fn wakes_outside_locks(&self) -> bool {
-        true
+    fn polling(&self) -> Polling {
+        Polling::BY_WAKERS
     }
 }
 

@@ -23,7 +23,7 @@ handles! {
             permit.ignore();
         }
 
-        handles!(wakes_outside_locks);
+        handles!(polled_by_wakers);
     }
 }
 
@@ -49,7 +49,7 @@ handles! {
             permit.refund();
         }
 
-        handles!(wakes_outside_locks);
+        handles!(polled_by_wakers);
     }
 }
 

@@ -20,7 +20,7 @@ handles! {
         try_enter: self.try_take(1).map(|()| Permit::new(Clone::clone(self), 1));
         status: self.status();
 
-        handles!(wakes_outside_locks);
+        handles!(polled_by_wakers);
     }
 }
 
@@ -70,7 +70,7 @@ handles! {
         try_enter: pool::Permit::try_new(Clone::clone(self));
         status: LimitStatus::concurrency(self.snapshot());
 
-        handles!(wakes_outside_locks);
+        handles!(polled_by_wakers);
     }
 }
 

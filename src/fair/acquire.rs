@@ -270,7 +270,7 @@ fn join<T: Queueable, K: ClassKey>(
     let mut waker = Some(waker);
     let joined = queue.throttle.tick(None).unwrap_or_default();
     let since = queue.clock.now();
-    entering.runtime = queue.throttle.runtime();
+    entering.runtime = queue.throttle.polling().runtime();
     let waiter = || Waiter {
         entering: *entering,
         enter,

@@ -8,7 +8,7 @@ use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
-use crate::throttle::{Adaptive, Cost, Inspect, Weighted};
+use crate::throttle::{Adaptive, Cost, Inspect, Polling, Weighted};
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
 
@@ -221,12 +221,8 @@ impl<T: Queueable, K: ClassKey> Throttle for ClassHandle<T, K> {
         Some(permit)
     }
 
-    fn runtime(&self) -> u64 {
-        self.throttle().runtime()
-    }
-
-    fn wakes_outside_locks(&self) -> bool {
-        self.throttle().wakes_outside_locks()
+    fn polling(&self) -> Polling {
+        self.throttle().polling()
     }
 }
 

@@ -25,7 +25,7 @@
 //!    cost. But an entry is as of a tick only if its waiter, or an earlier one that still waits,
 //!    had joined at that tick.
 //! 6. Some throttles wake under a lock of theirs, and polling them there would deadlock. Unless a
-//!    throttle declares that it does not ([`Throttle::wakes_outside_locks`]), the next waiter is
+//!    throttle declares that it does not ([`Throttle::polling`]), the next waiter is
 //!    woken, and drives when it is polled, unless another call of the queue does so first. The
 //!    queue does the same if a throttle wakes inside each poll, which would make a task yield.
 //! 7. While the entrant is the only waiter in the queue of an `Arc<Semaphore>`, a returned permit
@@ -35,7 +35,7 @@
 //!    queue; no foreign code runs under it. If others wait there too, if the semaphore is closed or
 //!    has more permits out than its limit, or if the costs differ, the permit is dropped.
 //! 8. A throttle on tokio's time has a state for each runtime, and no state admits a waiter of another
-//!    one. So the entrant enters in the [runtime](Throttle::runtime) in which the next waiter was
+//!    one. So the entrant enters in the [runtime](crate::throttle::Polling::runtime) in which the next waiter was
 //!    last polled: a thread in another runtime wakes that waiter, whose poll enters. A permit of one
 //!    runtime is not handed to a waiter of another. If the runtime of the entrant ends, the next
 //!    waiter is woken in the same way, and not told.
@@ -86,7 +86,7 @@ pub(super) struct Locked<T: Throttle, K> {
     woken_again: bool,
     /// Whether the entrant was woken, and the next polled waiter drives.
     poll_wanted: bool,
-    /// The [runtime](Throttle::runtime) of the thread that has locked the queue.
+    /// The [runtime](crate::throttle::Polling::runtime) of the thread that has locked the queue.
     here: u64,
 }
 
@@ -210,7 +210,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
     /// Locks the queue. It reads the clock only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
-        let here = self.throttle.runtime();
+        let here = self.throttle.polling().runtime();
         let mut locked = lock(&self.locked);
         locked.here = here;
         if locked.schedule.is_timed() {
@@ -374,7 +374,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
 impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
     fn wake(self: Arc<Self>) {
-        if self.throttle.wakes_outside_locks() {
+        if self.throttle.polling().is_by_wakers() {
             return self.drive();
         }
         let mut wakes = WakeList::new();

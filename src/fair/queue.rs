@@ -91,7 +91,7 @@ use crate::time::Clock;
 /// their timeouts hold. When the runtime of the next waiter ends, that waiter, if it is polled elsewhere, is
 /// admitted where it is polled. The queue never returns [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded), except
 /// in front of a throttle of your own that does not forward
-/// [`runtime`](crate::Throttle::runtime).
+/// [`polling`](crate::Throttle::polling).
 ///
 /// # Timeouts
 ///

@@ -97,7 +97,7 @@ pub(super) struct ClassState<T: Throttle, K> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entering {
     pub(super) cost: u64,
-    /// The [runtime](Throttle::runtime) in which the waiter is polled.
+    /// The [runtime](crate::throttle::Polling::runtime) in which the waiter is polled.
     pub(super) runtime: u64,
 }
 

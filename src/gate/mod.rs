@@ -269,7 +269,7 @@ impl Throttle for Gate {
     }
 
     handles!(enter_now);
-    handles!(wakes_outside_locks);
+    handles!(polled_by_wakers);
 }
 
 impl TryThrottle for Gate {

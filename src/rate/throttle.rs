@@ -8,7 +8,7 @@ use super::charge::Charge;
 use super::leaky_bucket::LeakyBucket;
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
-use crate::throttle::{Cost, Inspect, Weighted, handles};
+use crate::throttle::{Cost, Inspect, Polling, Weighted, handles};
 use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
@@ -35,11 +35,10 @@ handles! {
             self.refund(charge);
         }
 
-        fn runtime(&self) -> u64 {
-            self.config.clock.runtime()
+        #[inline]
+        fn polling(&self) -> Polling {
+            Polling::BY_WAKERS.in_runtime(self.config.clock.runtime())
         }
-
-        handles!(wakes_outside_locks);
     }
 }
 

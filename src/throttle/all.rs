@@ -1,7 +1,7 @@
 //! Several throttles as one.
 
 use super::enter_all::{EnterAll, EnterLast, Rest};
-use super::{Inspect, LimitStatus, RollbackGuard, Throttle, TryThrottle};
+use super::{Inspect, LimitStatus, Polling, RollbackGuard, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -210,13 +210,8 @@ macro_rules! parts {
                 self.0.$last_index.rollback($end);
             }
 
-            /// Returns the number of a part; no two parts have different ones.
-            fn runtime(&self) -> u64 {
-                self.0.$last_index.runtime()$(.max(self.0.$index.runtime()))*
-            }
-
-            fn wakes_outside_locks(&self) -> bool {
-                $(self.0.$index.wakes_outside_locks() &&)* self.0.$last_index.wakes_outside_locks()
+            fn polling(&self) -> Polling {
+                self.0.$last_index.polling()$(.and(self.0.$index.polling()))*
             }
         }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::{Inspect, Throttle};
+use super::{Inspect, Polling, Throttle};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
@@ -55,8 +55,7 @@ trait Erased: Send + Sync {
     fn enter_now(&self) -> Option<BoxPermit>;
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick>;
     fn rollback(&self, permit: BoxPermit);
-    fn runtime(&self) -> u64;
-    fn wakes_outside_locks(&self) -> bool;
+    fn polling(&self) -> Polling;
 }
 
 impl<T> Erased for T
@@ -102,12 +101,8 @@ where
         }
     }
 
-    fn runtime(&self) -> u64 {
-        Throttle::runtime(self)
-    }
-
-    fn wakes_outside_locks(&self) -> bool {
-        Throttle::wakes_outside_locks(self)
+    fn polling(&self) -> Polling {
+        Throttle::polling(self)
     }
 }
 
@@ -268,12 +263,8 @@ impl Throttle for BoxThrottle {
         self.0.rollback(permit);
     }
 
-    fn runtime(&self) -> u64 {
-        self.0.runtime()
-    }
-
-    fn wakes_outside_locks(&self) -> bool {
-        self.0.wakes_outside_locks()
+    fn polling(&self) -> Polling {
+        self.0.polling()
     }
 }
 

@@ -23,7 +23,7 @@ use crate::status::LimitStatus;
 ///   the future of an entry, the outcome of a try, and the status of the limit. Further methods of `Throttle`
 ///   may follow.
 /// * Within an `impl`, the name `enter_now` generates that method for a throttle that can be tried, and
-///   `wakes_outside_locks` generates it for a throttle that calls no waker under its locks.
+///   `polled_by_wakers` generates `polling` for a throttle that calls no waker under its locks.
 macro_rules! handles {
     (enter_now) => {
         #[inline(always)]
@@ -31,9 +31,10 @@ macro_rules! handles {
             self.try_enter().ok()
         }
     };
-    (wakes_outside_locks) => {
-        fn wakes_outside_locks(&self) -> bool {
-            true
+    (polled_by_wakers) => {
+        #[inline]
+        fn polling(&self) -> $crate::throttle::Polling {
+            $crate::throttle::Polling::BY_WAKERS
         }
     };
     (impl [$($generics:tt)*] Throttle, TryThrottle for Cost<$type:ty> $methods:tt) => {
@@ -185,8 +186,7 @@ macro_rules! forward {
             tick(permit: ::core::option::Option<&Self::Permit>) -> ::core::option::Option<$crate::time::Tick>;
             enter_as_of(tick: $crate::time::Tick) -> $crate::wait::Waiting<Self::Enter>;
             rollback(permit: Self::Permit) -> ();
-            runtime() -> u64;
-            wakes_outside_locks() -> bool;
+            polling() -> $crate::throttle::Polling;
         );
     };
     (Weighted, $this:ident => $inner:expr $(, except $($changed:ident),+)?) => {
@@ -213,8 +213,7 @@ macro_rules! forward {
     (@tick [tick $($rest:ident)*] $method:tt) => {};
     (@enter_as_of [enter_as_of $($rest:ident)*] $method:tt) => {};
     (@rollback [rollback $($rest:ident)*] $method:tt) => {};
-    (@runtime [runtime $($rest:ident)*] $method:tt) => {};
-    (@wakes_outside_locks [wakes_outside_locks $($rest:ident)*] $method:tt) => {};
+    (@polling [polling $($rest:ident)*] $method:tt) => {};
     (@cost [cost $($rest:ident)*] $method:tt) => {};
     (@settle [settle $($rest:ident)*] $method:tt) => {};
     (@max_units [max_units $($rest:ident)*] $method:tt) => {};

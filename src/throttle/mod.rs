@@ -18,5 +18,6 @@ pub use self::cost::Cost;
 pub(crate) use self::cost::units;
 pub(crate) use self::handles::handles;
 pub use self::rollback_guard::RollbackGuard;
+pub use self::traits::Polling;
 pub(crate) use self::traits::{Throttle, TryThrottle};
 pub use crate::status::LimitStatus;

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::{Adaptive, Inspect, Throttle, TryThrottle, Weighted};
+use super::{Adaptive, Inspect, Polling, Throttle, TryThrottle, Weighted};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
@@ -63,12 +63,8 @@ impl<T: Throttle> Throttle for Option<T> {
         Waiting::new(EnterOption { enter })
     }
 
-    fn runtime(&self) -> u64 {
-        self.as_ref().map_or(0, T::runtime)
-    }
-
-    fn wakes_outside_locks(&self) -> bool {
-        self.as_ref().is_none_or(T::wakes_outside_locks)
+    fn polling(&self) -> Polling {
+        self.as_ref().map_or(Polling::BY_WAKERS, T::polling)
     }
 }
 

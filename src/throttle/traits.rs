@@ -217,26 +217,80 @@ pub trait Throttle: Clone {
         self.enter()
     }
 
-    /// Returns the number of the current runtime, if the throttle has [a state for each
-    /// runtime](crate::Clock#limiters-that-are-used-in-several-runtimes): a number above 0, which no other
-    /// runtime of the process ever has. Otherwise it is 0, the default.
-    ///
-    /// A [fair queue](crate::fair::FairQueue) enters such a throttle for a waiter only in the runtime in
-    /// which the waiter is polled.
+    /// Returns where a [fair queue](crate::fair::FairQueue) may poll the waits of the throttle: by default
+    /// [only in the tasks that wait](Polling::BY_WAITERS).
     #[inline]
-    fn runtime(&self) -> u64 {
-        0
+    fn polling(&self) -> Polling {
+        Polling::BY_WAITERS
+    }
+}
+
+/// Where a [fair queue](crate::fair::FairQueue) may poll the waits of a throttle.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::throttle::Polling;
+/// use tollgate::{Semaphore, Throttle};
+///
+/// assert_eq!(Arc::new(Semaphore::new(8)).polling(), Polling::BY_WAKERS);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polling {
+    by_wakers: bool,
+    runtime: u64,
+}
+
+impl Polling {
+    /// Only the tasks that wait poll. This is always safe: if a throttle called a waker under its lock, and
+    /// the waker polled a wait of that throttle, the call would deadlock.
+    ///
+    /// The fair queue wakes the next waiter, which polls.
+    pub const BY_WAITERS: Self = Self {
+        by_wakers: false,
+        runtime: 0,
+    };
+
+    /// A waker may poll, because the throttle calls all wakers outside of its locks.
+    ///
+    /// The fair queue then passes a returned permit on in the call that returns it, which takes less time.
+    pub const BY_WAKERS: Self = Self {
+        by_wakers: true,
+        ..Self::BY_WAITERS
+    };
+
+    /// Returns the same for a throttle that has [a state for each
+    /// runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), with a number above 0 of the
+    /// current runtime, which no other runtime of the process ever has. With 0, there is one state.
+    ///
+    /// The fair queue enters such a throttle for a waiter only in the runtime in which the waiter is polled.
+    #[must_use]
+    pub const fn in_runtime(self, number: u64) -> Self {
+        Self {
+            runtime: number,
+            ..self
+        }
     }
 
-    /// Returns whether the throttle calls all wakers outside of its locks, so that a waker may poll a
-    /// wait of it. A [fair queue](crate::fair::FairQueue) then passes a returned permit on in the call that
-    /// returns it; otherwise it first wakes the next waiter, which takes longer.
-    ///
-    /// The default is `false`, which is always safe: if a throttle called a waker under its lock, and the
-    /// waker polled a wait of that throttle, the call would deadlock.
-    #[inline]
-    fn wakes_outside_locks(&self) -> bool {
-        false
+    /// Returns where the waits of a composition of two throttles may be polled.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            by_wakers: self.by_wakers && other.by_wakers,
+            // No two throttles have different ones above 0.
+            runtime: self.runtime.max(other.runtime),
+        }
+    }
+
+    /// Returns whether a waker may poll.
+    pub const fn is_by_wakers(self) -> bool {
+        self.by_wakers
+    }
+
+    /// Returns the number of the current runtime, or 0.
+    pub const fn runtime(self) -> u64 {
+        self.runtime
     }
 }
 

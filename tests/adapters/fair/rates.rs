@@ -15,7 +15,7 @@ use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{FairPermit, FairQueue};
 use tollgate::rate::MissedTickBehavior;
-use tollgate::throttle::{BoxThrottle, Weighted};
+use tollgate::throttle::{BoxThrottle, Polling, Weighted};
 use tollgate::time::{ManualClock, Tick};
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, Clock, Keyed, LeakyBucket, Quota, RateLimiter, Throttle};
@@ -201,8 +201,8 @@ impl Throttle for Noted {
         Some(charge.copied().unwrap_or_else(|| self.clock.now()))
     }
 
-    fn wakes_outside_locks(&self) -> bool {
-        true
+    fn polling(&self) -> Polling {
+        Polling::BY_WAKERS
     }
 }
 

@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 
 use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
 use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
-use tollgate::throttle::{Adaptive, BoxThrottle, Weighted};
+use tollgate::throttle::{Adaptive, BoxThrottle, Polling, Weighted};
 use tollgate::wait::Waiting;
 use tollgate::{
     AcquireError, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle,
@@ -141,14 +141,14 @@ impl Throttle for Undone {
     type Permit = u32;
     type Enter = Enter;
 
-    tollgate::forward!(Throttle, self => self.0, except rollback, wakes_outside_locks);
+    tollgate::forward!(Throttle, self => self.0, except rollback, polling);
 
     fn rollback(&self, permit: u32) {
         self.1.lock().unwrap().push(permit);
     }
 
-    fn wakes_outside_locks(&self) -> bool {
-        true
+    fn polling(&self) -> Polling {
+        Polling::BY_WAKERS
     }
 }
 

@@ -130,7 +130,7 @@ macro_rules! conformance {
                 a_wait_that_is_polled_again_panics_and_takes_nothing
                 another_waker_displaces_the_old_one
                 no_waker_is_kept;
-            wakers [wakes_outside_locks]:
+            wakers [polled_by_wakers]:
                 a_waker_may_use_the_throttle;
             wakers [contains_panics]:
                 a_waker_that_panics_behind_a_wait_that_ends_loses_nothing

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tollgate::throttle::Weighted;
+use tollgate::throttle::{Polling, Weighted};
 use tollgate::time::Tick;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle};
@@ -75,7 +75,7 @@ pub(crate) struct Guarantees {
     /// A waker that panics is contained.
     pub(crate) contains_panics: bool,
     /// Wakers are called and dropped outside of its locks.
-    pub(crate) wakes_outside_locks: bool,
+    pub(crate) polled_by_wakers: bool,
 }
 
 impl Guarantees {
@@ -88,7 +88,7 @@ impl Guarantees {
         closes: true,
         closes_at_once: true,
         contains_panics: true,
-        wakes_outside_locks: true,
+        polled_by_wakers: true,
     };
 }
 
@@ -122,7 +122,7 @@ pub(crate) trait Erased: Send + Sync {
     fn enter_now_any(&self) -> Option<AnyPermit>;
     fn tick_any(&self, permit: Option<&AnyPermit>) -> Option<Tick>;
     fn rollback_any(&self, permit: AnyPermit);
-    fn wakes_outside_locks_any(&self) -> bool;
+    fn polling_any(&self) -> Polling;
 
     /// Blocks the thread.
     fn wait(&self) -> Entered {
@@ -179,8 +179,8 @@ where
         Throttle::rollback(self, permit.into());
     }
 
-    fn wakes_outside_locks_any(&self) -> bool {
-        Throttle::wakes_outside_locks(self)
+    fn polling_any(&self) -> Polling {
+        Throttle::polling(self)
     }
 }
 
@@ -289,8 +289,8 @@ impl Throttle for AnyThrottle {
         self.inner.rollback_any(permit);
     }
 
-    fn wakes_outside_locks(&self) -> bool {
-        self.inner.wakes_outside_locks_any()
+    fn polling(&self) -> Polling {
+        self.inner.polling_any()
     }
 }
 

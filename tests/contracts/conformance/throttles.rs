@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
+use tollgate::throttle::Polling;
 use tollgate::time::Tick;
 use tollgate::{Algorithm, Clock, CondvarSemaphore, Keyed, Pool, Quota, RateLimiter, Semaphore};
 
@@ -215,8 +216,8 @@ mod condvar_semaphore {
             None
         }
 
-        fn wakes_outside_locks_any(&self) -> bool {
-            false
+        fn polling_any(&self) -> Polling {
+            Polling::BY_WAITERS
         }
     }
 
@@ -231,7 +232,7 @@ use tollgate::ChannelSemaphore;
 const OF_A_CHANNEL: Guarantees = Guarantees {
     order: false,
     no_overtaking: false,
-    wakes_outside_locks: false,
+    polled_by_wakers: false,
     ..ALL
 };
 
@@ -263,7 +264,7 @@ const OF_ASYNC_LOCK: Guarantees = Guarantees {
     wakes_each: false,
     closes: false,
     contains_panics: false,
-    wakes_outside_locks: false,
+    polled_by_wakers: false,
     ..ALL
 };
 

@@ -216,7 +216,7 @@ macro_rules! polled {
                 subject.guarantees = Guarantees {
                     closes: false,
                     closes_at_once: false,
-                    wakes_outside_locks: false,
+                    polled_by_wakers: false,
                     contains_panics: $contains_panics,
                     ..Guarantees::ALL
                 };
