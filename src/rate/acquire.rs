@@ -29,19 +29,17 @@ const FORESEEN: usize = 1024;
 
 /// A limiter on which calls can wait.
 pub trait Limiter {
-    /// Returns the state, if there is only one.
-    fn state(&self) -> Option<&Arc<Shared>>;
+    /// Returns the only state, or that of callers outside of all runtimes.
+    fn state(&self) -> &Arc<Shared>;
 
-    /// Returns the state that decides here: the only one, or that of the current runtime.
-    fn find(&self) -> Arc<Shared>;
+    /// Returns the state of the current runtime, if each has one.
+    fn state_in_runtime(&self) -> Option<Arc<Shared>>;
 
     /// Calls `run` with the state that decides here.
     #[inline]
     fn here<R>(&self, run: impl FnOnce(&Arc<Shared>) -> R) -> R {
-        match self.state() {
-            Some(state) => run(state),
-            None => run(&self.find()),
-        }
+        let own = self.state_in_runtime();
+        run(own.as_ref().unwrap_or_else(|| self.state()))
     }
 }
 
@@ -111,9 +109,8 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::New = self.call.stage {
-            let state = self.source.state();
-            let decided = state.map(|state| state.decide_now(self.call.cost));
-            match decided.unwrap_or(Decided::Undecided) {
+            let (cost, state) = (self.call.cost, self.source.state());
+            match state.decide_now(cost) {
                 Decided::Charged(charge) => {
                     self.call.stage = Stage::Over;
                     return Poll::Ready(Ok(charge));

@@ -31,15 +31,10 @@ impl RateLimiter {
 
     /// Returns another handle of the limiter.
     pub(crate) fn handle(&self) -> Self {
-        let runtimes = self.runtimes().cloned();
-        let state = match runtimes {
-            Some(_) => OnceLock::new(),
-            None => OnceLock::from(self.find()),
-        };
         Self {
             config: self.config.clone(),
-            state,
-            runtimes: OnceLock::from(runtimes),
+            state: OnceLock::from(Arc::clone(self.state())),
+            runtimes: OnceLock::from(self.runtimes().cloned()),
             ..Self::new(self.quota)
         }
     }
@@ -96,9 +91,16 @@ impl RateLimiter {
 
     /// Returns whether there is a handle other than the caller's; each future has one.
     fn has_handles(self: &Arc<Self>) -> bool {
-        // Each state counts once here, and once in the limiter.
-        let mut states = self.states().into_iter();
-        let others = Arc::strong_count(self) > 1 || states.any(|it| Arc::strong_count(&it) > 2);
+        // Each state counts once here, and once in the limiter or the list of the runtimes; one may
+        // be in both.
+        let outside = self.runtimes().map(|_| self.state());
+        let is_shared = |it: Arc<Shared>| {
+            let both = outside
+                .as_ref()
+                .is_some_and(|outside| Arc::ptr_eq(outside, &it));
+            Arc::strong_count(&it) > if both { 3 } else { 2 }
+        };
+        let others = Arc::strong_count(self) > 1 || self.states().into_iter().any(is_shared);
         // This pairs with the release of other threads when they dropped their handles: their
         // writes are visible.
         fence(Ordering::Acquire);

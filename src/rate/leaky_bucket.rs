@@ -237,12 +237,12 @@ impl LeakyBucket {
 
 impl Limiter for LeakyBucket {
     #[inline(always)]
-    fn state(&self) -> Option<&Arc<Shared>> {
+    fn state(&self) -> &Arc<Shared> {
         self.limiter.state()
     }
 
-    fn find(&self) -> Arc<Shared> {
-        self.limiter.find()
+    fn state_in_runtime(&self) -> Option<Arc<Shared>> {
+        self.limiter.state_in_runtime()
     }
 }
 

@@ -13,7 +13,7 @@ use super::locked::Locked;
 use super::options::{Config, MissedTickBehavior, Oversize};
 use super::reservation::Reservation;
 use super::runtimes::Runtimes;
-use super::shared::Shared;
+use super::shared::{Decided, Shared};
 use crate::algorithm::{Algorithm, Ledger, QuotaChange};
 use crate::error::AcquireError;
 use crate::first_use::FirstUse;
@@ -173,7 +173,7 @@ pub struct RateLimiter {
     /// The initial quota.
     pub(super) quota: Quota,
     pub(crate) config: Config,
-    /// The state, unless each runtime has its own.
+    /// The only state, or that of callers outside of all runtimes.
     pub(super) state: OnceLock<Arc<Shared>>,
     /// The states of the runtimes, if the clock is tokio's.
     pub(super) runtimes: OnceLock<Option<Arc<Runtimes>>>,
@@ -586,9 +586,10 @@ impl RateLimiter {
     #[inline(always)]
     #[doc(alias = "check_n")]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
-        match self.state.get() {
-            Some(state) => state.try_acquire_many(n),
-            None => self.try_acquire_here(n),
+        match self.state().decide_now(n) {
+            Decided::Charged(charge) => Ok(charge),
+            Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
+            Decided::Undecided | Decided::Contended => self.decide(n),
         }
     }
 
@@ -926,23 +927,32 @@ impl RateLimiter {
 
 impl Limiter for RateLimiter {
     #[inline(always)]
-    fn state(&self) -> Option<&Arc<Shared>> {
-        self.state.get()
+    fn state(&self) -> &Arc<Shared> {
+        match self.state.get() {
+            Some(state) => state,
+            None => self.begin(),
+        }
     }
 
-    #[cold]
-    fn find(&self) -> Arc<Shared> {
-        if let Some(runtimes) = self.runtimes() {
-            return runtimes.here();
-        }
-        let new = || Shared::new(self.quota, self.config.clone());
-        Arc::clone(self.state.get_or_init(new))
+    #[inline]
+    fn state_in_runtime(&self) -> Option<Arc<Shared>> {
+        self.runtimes().map(|it| it.here(&self.config))
     }
 }
 
 /// The states.
 impl RateLimiter {
+    #[cold]
+    fn begin(&self) -> &Arc<Shared> {
+        let new = || Shared::new(self.quota, self.config.clone());
+        self.state.get_or_init(|| {
+            self.runtimes()
+                .map_or_else(new, |it| it.outside(&self.config))
+        })
+    }
+
     /// Returns the states of the runtimes, if each has one.
+    #[inline]
     pub(super) fn runtimes(&self) -> Option<&Arc<Runtimes>> {
         let new = || {
             self.first_use.begin();
@@ -955,7 +965,7 @@ impl RateLimiter {
     pub(super) fn states(&self) -> Vec<Arc<Shared>> {
         match self.runtimes() {
             Some(runtimes) => runtimes.all(),
-            None => vec![self.find()],
+            None => vec![Arc::clone(self.state())],
         }
     }
 
@@ -965,13 +975,13 @@ impl RateLimiter {
     pub(super) fn state_of(&self, charge: &Charge) -> Arc<Shared> {
         let mut states = self.states().into_iter();
         let made = states.find(|it| it.params.generation() == charge.0.generation);
-        made.unwrap_or_else(|| self.find())
+        made.unwrap_or_else(|| self.here(Arc::clone))
     }
 
-    /// Charges now, or fails, in the state of the current runtime.
+    /// Decides a call that could not be decided at once.
     #[inline(never)]
-    fn try_acquire_here(&self, cost: u64) -> Result<Charge, AcquireError> {
-        self.find().try_acquire_many(cost)
+    fn decide(&self, cost: u64) -> Result<Charge, AcquireError> {
+        self.here(|state| state.decide(cost))
     }
 
     /// Calls `run` with the lock of the state that decides here.
@@ -1005,9 +1015,9 @@ impl RateLimiter {
 
     /// Refunds a part of a charge.
     pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
-        match self.state.get() {
-            Some(state) => state.refund(charge, cost),
-            None => self.state_of(charge).refund(charge, cost),
+        match self.runtimes() {
+            Some(_) => self.state_of(charge).refund(charge, cost),
+            None => self.state().refund(charge, cost),
         }
     }
 }

@@ -446,6 +446,7 @@ impl Drop for Locked<'_> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
 
     use super::*;
     use crate::rate::MissedTickBehavior;
@@ -456,7 +457,7 @@ mod tests {
     /// Returns the delay between the due tick of the head and the service of a queue of these
     /// costs.
     fn later(limiter: RateLimiter, costs: &[u64]) -> Duration {
-        let shared = limiter.find();
+        let shared = Arc::clone(limiter.state());
         let mut locked = shared.lock_state();
         let now = locked.now;
         locked.change(|ledger, now| ledger.charge(now, limiter.quota.max_burst()));
@@ -506,7 +507,7 @@ mod tests {
     #[test]
     fn change_that_panics_leaves_a_limiter_that_answers() {
         let limiter = RateLimiter::new(Quota::per_hour(3).burst(3)).clock(Clock::manual());
-        let shared = limiter.find();
+        let shared = Arc::clone(limiter.state());
         let _ = limiter.try_acquire().unwrap();
         let change = || {
             shared.change(|ledger, now| {

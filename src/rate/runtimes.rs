@@ -8,8 +8,8 @@
 //! except that its clock may end.
 //!
 //! 1. What all states have in common is changed in [`Common`] first, and then in each state. A new
-//!    state takes it over under the lock of the list of states, so a state that is created at the
-//!    same time misses no change. Each change of a state applies what is in `Common` by then, so no
+//!    state takes it over under the same lock, so a state that is created at the same time misses no
+//!    change. Each change of a state applies what is in `Common` by then, so no
 //!    state returns to an earlier quota.
 //! 2. A waiter is in the queue of the runtime in which it was first polled, wherever it is polled
 //!    later. When that runtime ends, everybody in its queue is refused.
@@ -22,17 +22,13 @@ use super::options::Config;
 use super::shared::Shared;
 use crate::algorithm::QuotaChange;
 use crate::quota::Quota;
-use crate::sync::{Mutex, MutexGuard, lock};
-use crate::time::{ByRuntime, Clock};
+use crate::time::{ByRuntime, Clock, Home};
 
 /// The states of the runtimes.
-pub(super) struct Runtimes {
-    config: Config,
-    common: Mutex<Common>,
-    states: ByRuntime<Shared>,
-}
+pub(super) struct Runtimes(ByRuntime<Common, Shared>);
 
 /// What is the same in all runtimes.
+#[derive(Clone, Copy)]
 struct Common {
     quota: Quota,
     how: QuotaChange,
@@ -42,69 +38,65 @@ struct Common {
 impl Runtimes {
     /// Creates the states of a limiter, if each runtime has one on its clock.
     pub(super) fn new(quota: Quota, config: &Config) -> Option<Arc<Self>> {
-        let states = config.clock.states()?;
-        let common = Common {
+        let states = config.clock.states(Common {
             quota,
             how: config.algorithm.on_change(),
             closed: false,
-        };
-        Some(Arc::new(Self {
-            config: config.clone(),
-            common: Mutex::new(common),
-            states,
-        }))
-    }
-
-    fn common(&self) -> MutexGuard<'_, Common> {
-        lock(&self.common)
+        });
+        states.map(|states| Arc::new(Self(states)))
     }
 
     /// Returns the state of the current runtime.
-    pub(super) fn here(&self) -> Arc<Shared> {
-        self.states.here(|home| {
-            let config = Config {
-                clock: Clock::bound(home),
-                ..self.config.clone()
-            };
-            let common = self.common();
-            let state = Shared::new(common.quota, config);
-            if common.closed {
-                state.lock_state().close();
-            }
-            state
-        })
+    pub(super) fn here(&self, config: &Config) -> Arc<Shared> {
+        self.0.here(|home, common| common.state_of(home, config))
+    }
+
+    /// Returns the state of callers outside of all runtimes.
+    pub(super) fn outside(&self, config: &Config) -> Arc<Shared> {
+        self.0.outside(|home, common| common.state_of(home, config))
     }
 
     /// Returns all states.
     pub(super) fn all(&self) -> Vec<Arc<Shared>> {
-        self.states.all()
+        self.0.change(|_| ())
     }
 
     pub(super) fn set_quota(&self, quota: Quota, how: QuotaChange) {
-        let mut common = self.common();
-        (common.quota, common.how) = (quota, how);
-        drop(common);
-        for state in self.all() {
+        let change = |common: &mut Common| (common.quota, common.how) = (quota, how);
+        for state in self.0.change(change) {
             state.change(|ledger, now| {
-                let Common { quota, how, .. } = *self.common();
+                let Common { quota, how, .. } = self.0.common();
                 ledger.set_quota(quota, how, now);
             });
         }
     }
 
     pub(super) fn close(&self) {
-        self.common().closed = true;
-        for state in self.all() {
+        for state in self.0.change(|common| common.closed = true) {
             state.lock_state().close();
         }
     }
 
     pub(super) fn quota(&self) -> Quota {
-        self.common().quota
+        self.0.common().quota
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.common().closed
+        self.0.common().closed
+    }
+}
+
+impl Common {
+    fn state_of(self, home: Arc<Home>, config: &Config) -> Arc<Shared> {
+        let config = Config {
+            clock: Clock::bound(home),
+            ..config.clone()
+        };
+        let state = Shared::new(self.quota, config);
+        if self.closed {
+            state.lock_state().close();
+        }
+        state
     }
 }
 
@@ -129,10 +121,10 @@ mod tests {
             .unwrap();
         let (waker, mut waits) = (Waker::noop(), Call::new(2));
         let state = runtime.block_on(async {
-            let state = limiter.find();
+            let state = limiter.here(Arc::clone);
             let too_large = Call::new(3).join(&state, waker);
             assert!(matches!(too_large, Poll::Ready(Err(_))));
-            state.try_acquire_many(1).unwrap();
+            state.decide(1).unwrap();
             assert!(waits.join(&state, waker).is_pending());
             state
         });
@@ -144,8 +136,8 @@ mod tests {
             _ => false,
         };
         assert!(ended(waits.wait(waker)) && is_unused());
-        state.try_acquire_many(1).unwrap();
-        let refused = state.try_acquire_many(1).unwrap_err();
+        state.decide(1).unwrap();
+        let refused = state.decide(1).unwrap_err();
         assert_eq!(refused.retry_after(), Some(Duration::from_secs(86_400)));
         let mut late = Call::new(1);
         assert!(ended(late.join(&state, waker)));

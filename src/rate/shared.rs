@@ -121,16 +121,6 @@ impl Shared {
         lock(&self.queue)
     }
 
-    /// Charges `cost` now, or fails.
-    #[inline(always)]
-    pub(super) fn try_acquire_many(&self, cost: u64) -> Result<Charge, AcquireError> {
-        match self.decide_now(cost) {
-            Decided::Charged(charge) => Ok(charge),
-            Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
-            Decided::Undecided | Decided::Contended => self.decide(cost),
-        }
-    }
-
     /// Decides by the counter and the word. The path of nearly every call is inlined into the
     /// caller: one reading of the counter, one compare-exchange. It keeps nothing across a call, so
     /// the registers of the caller need not be saved.

@@ -252,9 +252,9 @@ impl Clock {
     }
 
     /// Returns an empty set of states for a limiter on this clock, if it needs a state for each runtime.
-    pub(crate) fn states<T>(&self) -> Option<ByRuntime<T>> {
+    pub(crate) fn states<C: Copy, T>(&self, common: C) -> Option<ByRuntime<C, T>> {
         match self.0 {
-            Kind::Runtime => ByRuntime::new(),
+            Kind::Runtime => ByRuntime::new(common),
             _ => None,
         }
     }

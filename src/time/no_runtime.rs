@@ -33,18 +33,26 @@ impl Home {
 }
 
 /// Has no values, because there are no runtimes.
-pub(crate) struct ByRuntime<T>(Infallible, PhantomData<T>);
+pub(crate) struct ByRuntime<C, T>(Infallible, PhantomData<(C, T)>);
 
-impl<T> ByRuntime<T> {
-    pub(super) fn new() -> Option<Self> {
+impl<C, T> ByRuntime<C, T> {
+    pub(super) fn new(_common: C) -> Option<Self> {
         None
     }
 
-    pub(crate) fn here(&self, _new: impl FnOnce(Arc<Home>) -> Arc<T>) -> Arc<T> {
+    pub(crate) fn here(&self, _new: impl FnOnce(Arc<Home>, C) -> Arc<T>) -> Arc<T> {
         match self.0 {}
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+    pub(crate) fn outside(&self, _new: impl FnOnce(Arc<Home>, C) -> Arc<T>) -> Arc<T> {
+        match self.0 {}
+    }
+
+    pub(crate) fn common(&self) -> C {
+        match self.0 {}
+    }
+
+    pub(crate) fn change(&self, _change: impl FnOnce(&mut C)) -> Vec<Arc<T>> {
         match self.0 {}
     }
 }

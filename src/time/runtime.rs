@@ -113,8 +113,12 @@ impl Home {
             .ok()
             .map(Self::of)
             .filter(|home| !home.has_ended());
+        runtime.unwrap_or_else(Self::outside)
+    }
+
+    fn outside() -> Arc<Self> {
         static OUTSIDE: LazyLock<Arc<Home>> = LazyLock::new(|| Arc::new(Home::new(None)));
-        runtime.unwrap_or_else(|| Arc::clone(&OUTSIDE))
+        Arc::clone(&OUTSIDE)
     }
 
     fn new(runtime: Option<Handle>) -> Self {
@@ -206,40 +210,63 @@ impl Home {
     }
 }
 
-/// The states of a limiter on tokio's time: one for each home in which it is used.
-pub(crate) struct ByRuntime<T>(Mutex<Vec<(Arc<Home>, Arc<T>)>>);
+/// The states of a limiter on tokio's time, one for each home in which it is used, and what is
+/// common to them.
+pub(crate) struct ByRuntime<C, T>(Mutex<(C, States<T>)>);
 
-impl<T> ByRuntime<T> {
-    pub(super) fn new() -> Option<Self> {
-        Some(Self(Mutex::new(Vec::new())))
+type States<T> = Vec<(Arc<Home>, Arc<T>)>;
+
+impl<C: Copy, T> ByRuntime<C, T> {
+    pub(super) fn new(common: C) -> Option<Self> {
+        // For the outside, and one runtime.
+        Some(Self(Mutex::new((common, Vec::with_capacity(2)))))
     }
 
     /// Returns the state of the current home. Creates it with `new`, and then drops the states of
     /// runtimes that have ended.
-    pub(crate) fn here(&self, new: impl FnOnce(Arc<Home>) -> Arc<T>) -> Arc<T> {
+    pub(crate) fn here(&self, new: impl FnOnce(Arc<Home>, C) -> Arc<T>) -> Arc<T> {
         let runtime = current();
-        if let Some((_, here)) = lock(&self.0).iter().find(|(home, _)| home.is(runtime)) {
+        if let Some((_, here)) = lock(&self.0).1.iter().find(|(home, _)| home.is(runtime)) {
             return Arc::clone(here);
         }
         // Runs without the lock, because it spawns a task.
-        let home = Home::current();
-        let mut states = lock(&self.0);
+        self.of(Home::current(), new)
+    }
+
+    /// Returns the state of the outside of all runtimes.
+    pub(crate) fn outside(&self, new: impl FnOnce(Arc<Home>, C) -> Arc<T>) -> Arc<T> {
+        self.of(Home::outside(), new)
+    }
+
+    fn of(&self, home: Arc<Home>, new: impl FnOnce(Arc<Home>, C) -> Arc<T>) -> Arc<T> {
+        let mut locked = lock(&self.0);
+        let (common, states) = &mut *locked;
         // Another thread has created the state, or this is the outside of a runtime that is being dropped.
         if let Some((_, here)) = states.iter().find(|(of, _)| Arc::ptr_eq(of, &home)) {
             return Arc::clone(here);
         }
         let ended: Vec<_> = states.extract_if(.., |(of, _)| of.has_ended()).collect();
-        let state = new(Arc::clone(&home));
+        let state = new(Arc::clone(&home), *common);
         states.push((home, Arc::clone(&state)));
-        drop(states);
+        drop(locked);
         drop(ended);
         state
     }
 
-    /// Returns all states.
-    pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        let states = lock(&self.0);
-        states.iter().map(|(_, state)| Arc::clone(state)).collect()
+    /// Returns what is common to all states.
+    pub(crate) fn common(&self) -> C {
+        lock(&self.0).0
+    }
+
+    /// Changes what is common to all states, and returns the states that have taken over the former.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut C)) -> Vec<Arc<T>> {
+        let mut locked = lock(&self.0);
+        change(&mut locked.0);
+        locked
+            .1
+            .iter()
+            .map(|(_, state)| Arc::clone(state))
+            .collect()
     }
 }
 
@@ -320,9 +347,9 @@ mod tests {
 
     #[test]
     fn here_drops_the_states_of_runtimes_that_have_ended() {
-        let states = ByRuntime::new().unwrap();
+        let states = ByRuntime::new(1).unwrap();
         let made = AtomicU32::new(0);
-        let here = || *states.here(|_| Arc::new(1 + made.fetch_add(1, Ordering::Relaxed)));
+        let here = || *states.here(|_, one| Arc::new(one + made.fetch_add(1, Ordering::Relaxed)));
         let runtime = || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             runtime.build().unwrap()
@@ -334,12 +361,12 @@ mod tests {
                 runtime().block_on(async { (here(), here()) }),
                 (number, number)
             );
-            assert!(states.all().len() <= 2);
+            assert!(states.change(|_| ()).len() <= 2);
         }
         assert_eq!(stays.block_on(async { here() }), first);
         // Outside.
         assert_eq!((here(), here()), (1000, 1000));
-        assert_eq!(states.all().len(), 2);
+        assert_eq!(states.change(|_| ()).len(), 2);
         let ids: Vec<_> = lock(&HOMES).iter().map(|home| home.id).collect();
         assert!(ids.contains(&Some(stays.handle().id())));
     }

@@ -501,12 +501,12 @@ impl AdaptiveRate {
 
 impl Limiter for AdaptiveRate {
     #[inline(always)]
-    fn state(&self) -> Option<&Arc<Shared>> {
+    fn state(&self) -> &Arc<Shared> {
         self.limiter.state()
     }
 
-    fn find(&self) -> Arc<Shared> {
-        self.limiter.find()
+    fn state_in_runtime(&self) -> Option<Arc<Shared>> {
+        self.limiter.state_in_runtime()
     }
 }
 
