@@ -1,5 +1,5 @@
 //! Short tests of each algorithm: its promise over any time, its behaviour when the quota changes all
-//! the time, and its text. `rate_model` tests all of them against a model.
+//! the time, and its text. The [reference](crate::reference) tests all of them.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tollgate::rate::QuotaChange;
 use tollgate::time::ManualClock;
 use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
-use crate::rate_model::kept::fullest;
 use crate::setup::TEN;
+use crate::support::audit::fullest;
 use crate::support::cases::cases;
 
 const PARTS: Algorithm = Algorithm::SubInterval { parts: 3 };

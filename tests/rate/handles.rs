@@ -1,6 +1,6 @@
 //! Objects made from a limiter: costs, reservations and local handles, which may outlive it, and the leaky bucket,
 //! its queue without a burst. Also its outputs: texts, and the random delay on top of the retry time. The tables and
-//! the model in `rate_model` test the calls themselves.
+//! the [reference](crate::reference) test the calls themselves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -382,4 +382,16 @@ fn bucket_is_a_throttle() {
     clock.advance(ms(100));
     let erased = BoxThrottle::new(Arc::clone(&bucket));
     drop(Waiter::new(erased.acquire()).granted());
+}
+
+#[test]
+fn refusal_during_a_pause_says_so_in_its_text() {
+    let (_clock, limiter) = limiter(TEN);
+    for (pause, text) in [
+        (ms(1005), "the limiter is paused, try again in 1.005s"),
+        (Duration::MAX, "the limiter is paused"),
+    ] {
+        limiter.pause_for(pause);
+        assert_eq!(limiter.try_acquire().unwrap_err().to_string(), text);
+    }
 }

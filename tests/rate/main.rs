@@ -4,9 +4,11 @@ mod adaptive_rate;
 mod algorithms;
 mod corrections;
 mod handles;
+#[cfg(feature = "tokio")]
+mod late;
 mod local;
+mod many;
 mod quota;
-mod rate_model;
 mod reference;
 mod scenarios;
 mod setup;

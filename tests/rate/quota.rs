@@ -9,12 +9,14 @@ use proptest::prelude::*;
 use tollgate::Quota;
 use tollgate::rate::QuotaError;
 
-use crate::rate_model::LARGEST_BURST;
 use crate::setup::{ms, secs};
 use crate::support::cases::cases;
 
 /// The longest refill time of a burst, in nanoseconds.
 const LONGEST: u64 = 1 << 58;
+
+/// The largest burst of a quota of two per nanosecond or more.
+const LARGEST_BURST: u64 = 1 << 56;
 
 /// From a nanosecond to a day.
 const UNITS: [u64; 7] = [

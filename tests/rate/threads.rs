@@ -11,10 +11,10 @@ use std::time::Duration;
 use tollgate::rate::{Charge, MissedTickBehavior};
 use tollgate::{Algorithm, Clock, ErrorKind, Quota, RateLimiter};
 
-use crate::rate_model::kept::{Entry, Window, fullest};
 use crate::support::Waiter;
-use crate::support::audit::Allowance;
+use crate::support::audit::{Allowance, Entry, fullest};
 use crate::support::random::{Random, on_threads};
+use crate::support::reference::owes_nothing;
 
 const GCRA: Algorithm = Algorithm::Gcra;
 const LOG: Algorithm = Algorithm::SlidingLog;
@@ -33,15 +33,16 @@ fn entry(charge: &Charge) -> Entry {
 }
 
 /// Checks that charges keep the promise of an algorithm.
-pub(crate) fn audit(algorithm: Algorithm, quota: Quota, charged: &[Entry]) -> Result<(), String> {
+fn audit(algorithm: Algorithm, quota: Quota, charged: &[Entry]) -> Result<(), String> {
     let (count, period) = (quota.count(), quota.period().as_nanos() as u64);
     match algorithm {
         WINDOW => {
-            let (mut window, mut charged) = (Window::new(count, period), charged.to_vec());
+            let (mut window, mut charged) = (owes_nothing(algorithm, quota), charged.to_vec());
             charged.sort_unstable();
             let too_many = |(at, cost): &Entry| {
-                let fits = window.fits(*at, *cost);
-                window.book(*at, *cost);
+                let (at, cost) = (i128::from(*at), i128::from(*cost));
+                let fits = window.fits(at, cost);
+                window.charge(0, at, false, cost);
                 !fits
             };
             let found = charged.into_iter().find(too_many);
@@ -52,6 +53,21 @@ pub(crate) fn audit(algorithm: Algorithm, quota: Quota, charged: &[Entry]) -> Re
             found => Err(format!("{found} of {count} in {period} ns")),
         },
         _ => Allowance::of(quota).audit(charged),
+    }
+}
+
+/// A full schedule passes the audit, and with one charge more anywhere it does not.
+#[test]
+fn one_charge_too_many_is_found_wherever_it_is() {
+    let quota = Quota::new(5, Duration::from_nanos(10));
+    let full: Vec<Entry> = (10..30).map(|number| (20 * number, 5)).collect();
+    for algorithm in [LOG, WINDOW] {
+        assert_eq!(audit(algorithm, quota, &full), Ok(()));
+        for (at, _) in &full {
+            let seeded = [&full[..], &[(*at, 1)]].concat();
+            let found = audit(algorithm, quota, &seeded);
+            assert!(found.is_err(), "{algorithm} {at}");
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The auditor: checks that charges, reported in any order, keep the promise in every interval.
+//! The auditor: checks that charges, reported in any order, keep the promise in every interval; and finds
+//! the fullest period.
 
 use tollgate::Quota;
 
@@ -76,6 +77,25 @@ impl Allowance {
     }
 }
 
+/// Returns the greatest sum of charges in a period, without its end.
+///
+/// The fullest periods begin with a charge, so it is enough to check those: two indices that
+/// advance together.
+pub(crate) fn fullest(charges: &[Entry], period: u64) -> u64 {
+    let mut charges = charges.to_vec();
+    charges.sort_unstable();
+    let (mut end, mut within, mut most) = (0, 0, 0);
+    for (from, cost) in &charges {
+        while end < charges.len() && charges[end].0 - from < period {
+            within += charges[end].1;
+            end += 1;
+        }
+        most = most.max(within);
+        within -= cost;
+    }
+    most
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -140,6 +160,26 @@ mod tests {
                 seeded[seed].0 -= 2;
                 assert!(Allowance::of(quota).audit(&seeded).is_err(), "{seed}");
             }
+        }
+    }
+
+    /// Sums from each charge on, in the obvious way.
+    #[test]
+    fn fullest_finds_what_every_pair_finds() {
+        let mut random = Random::new(1);
+        for _ in 0..2000 {
+            let charges: Vec<Entry> = (0..12)
+                .map(|_| (u64::from(random.below(100)), u64::from(random.below(4))))
+                .collect();
+            let period = u64::from(1 + random.below(40));
+            let from = |from: u64| {
+                let within = charges
+                    .iter()
+                    .filter(|(at, _)| (from..from + period).contains(at));
+                within.map(|(_, cost)| cost).sum()
+            };
+            let sums = charges.iter().map(|(at, _)| from(*at));
+            assert_eq!(Some(fullest(&charges, period)), sums.max());
         }
     }
 

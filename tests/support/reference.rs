@@ -10,12 +10,15 @@
 mod owed;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use tollgate::rate::{MissedTickBehavior, QuotaChange};
-use tollgate::{Algorithm, Quota};
+use tollgate::rate::{MissedTickBehavior, Oversize, QuotaChange};
+use tollgate::time::ManualClock;
+use tollgate::{Algorithm, Quota, RateLimiter};
 
-pub(crate) use self::owed::LAST_TICK;
-use self::owed::{Kind, NOBODY, Owed, Rule, up};
+use self::owed::{Kind, NOBODY, Rule, up};
+pub(crate) use self::owed::{LAST_TICK, Owed};
+use super::scenarios::Words;
 
 /// The options of a limiter.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +28,60 @@ pub(crate) struct Setup {
     pub(crate) overdraft: bool,
     pub(crate) max_waiters: usize,
     pub(crate) missed: Option<MissedTickBehavior>,
+    /// The longest hold, in nanoseconds.
+    pub(crate) max_hold: u64,
     pub(crate) start: u64,
+}
+
+impl Setup {
+    /// Returns the default options.
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota) -> Self {
+        Self {
+            algorithm,
+            quota,
+            overdraft: false,
+            max_waiters: usize::MAX,
+            missed: None,
+            max_hold: u64::MAX,
+            start: 0,
+        }
+    }
+
+    /// Sets an option of a row.
+    pub(crate) fn set(&mut self, option: &str, words: &mut Words<'_>) {
+        match option {
+            "overdraft" => self.overdraft = true,
+            "waiters" => self.max_waiters = words.parse(),
+            "delay" => self.missed = Some(MissedTickBehavior::Delay),
+            "makes-up" => self.missed = Some(MissedTickBehavior::Burst { max: words.parse() }),
+            "max-hold" => self.max_hold = words.nanos(),
+            "at" => self.start = words.nanos(),
+            option => panic!("no option: {option:?}"),
+        }
+    }
+
+    /// Returns a limiter with these options.
+    pub(crate) fn build(&self, clock: &ManualClock) -> RateLimiter {
+        let limiter = RateLimiter::new(self.quota)
+            .algorithm(self.algorithm)
+            .max_waiters(self.max_waiters)
+            .max_hold(Duration::from_nanos(self.max_hold))
+            .clock(clock);
+        let limiter = match self.missed {
+            Some(missed) => limiter.missed_tick(missed),
+            None => limiter,
+        };
+        if self.overdraft {
+            limiter.oversize(Oversize::Overdraft)
+        } else {
+            limiter
+        }
+    }
+}
+
+/// Returns the state of a limit without charges.
+pub(crate) fn owes_nothing(algorithm: Algorithm, quota: Quota) -> Box<dyn Owed> {
+    Rule::new(algorithm, quota).owes_nothing()
 }
 
 /// An event since the quota was last changed: its owner, its tick, and what happened.
@@ -36,8 +92,8 @@ enum What {
     /// A charge of a cost; whether it is the grant of a waiter that just became due.
     Charge(i128, bool),
     Refund(i128),
-    /// A hold of a cost, and what it has used.
-    Hold(i128, Option<i128>),
+    /// A hold of a cost, what it has used, and the tick at which it ends by itself.
+    Hold(i128, Option<i128>, u64),
     /// A pause until the tick.
     Pause,
     /// The amount that was forced in a pause, carried over to this quota.
@@ -66,8 +122,12 @@ pub(crate) enum Answer {
     Limited(Option<u64>, Option<u64>),
     /// It would wait, and there is no slot until the tick.
     Full(Option<u64>),
+    /// It would wait for longer than its timeout, as [`Limited`](Self::Limited).
+    Late(Option<u64>, Option<u64>),
     /// It waits, under this name.
     Waits(usize),
+    /// Its timeout is over.
+    TimedOut,
 }
 
 #[derive(Clone, Copy)]
@@ -75,6 +135,28 @@ struct Waiter {
     name: usize,
     cost: u64,
     joined: u64,
+    /// It gives up when it is polled at this tick or later.
+    deadline: Option<u64>,
+}
+
+/// A local handle: the rest of its last batch, and the charge of that batch.
+pub(crate) struct Local {
+    batch: u64,
+    pub(crate) buffered: u64,
+    charged: Option<Charged>,
+    /// The number of next calls that ask for their own cost alone.
+    alone: u64,
+}
+
+impl Local {
+    pub(crate) fn new(batch: u64) -> Self {
+        Self {
+            batch,
+            buffered: 0,
+            charged: None,
+            alone: 0,
+        }
+    }
 }
 
 /// A limiter.
@@ -122,10 +204,7 @@ impl Reference {
         for (owner, at, what) in events.iter().copied() {
             match what {
                 What::Charge(cost, is_grant) => _ = owed.charge(owner, at, is_grant, cost),
-                What::Hold(_, used) => {
-                    owed.raise(at);
-                    owed.charge(owner, at, false, used.unwrap_or(0));
-                }
+                What::Hold(_, used, _) => owed.settle(owner, at, used.unwrap_or(0)),
                 What::Refund(cost) => owed.refund(owner, at, cost),
                 What::Pause => owed.spend(at),
                 What::Forced(amount) => owed.owe(at, amount),
@@ -142,10 +221,13 @@ impl Reference {
         self.base.rule()
     }
 
-    /// Returns the cost that is held beside the charges.
+    /// Returns the cost that is held beside the charges: none without a limit.
     fn held(&self) -> i128 {
+        if self.rule().is_unlimited() {
+            return 0;
+        }
         let held = self.events.iter().map(|event| match event.2 {
-            What::Hold(held, None) => held,
+            What::Hold(held, None, _) => held,
             _ => 0,
         });
         held.sum()
@@ -233,10 +315,10 @@ impl Reference {
 /// Returns the amount that these events have charged, at this many units a token.
 fn forced(events: impl Iterator<Item = Event>, interval: i128) -> i128 {
     let amounts = events.map(|event| match event.2 {
-        What::Charge(cost, _) | What::Hold(_, Some(cost)) => cost * interval,
+        What::Charge(cost, _) | What::Hold(_, Some(cost), _) => cost * interval,
         What::Refund(cost) => -cost * interval,
         What::Forced(amount) => amount,
-        What::Hold(_, None) | What::Pause => 0,
+        What::Hold(_, None, _) | What::Pause => 0,
     });
     amounts.sum()
 }
@@ -271,16 +353,47 @@ impl Reference {
     /// Lets time pass from one due tick to the next.
     pub(crate) fn advance(&mut self, nanos: u64) {
         let target = self.now.saturating_add(nanos);
-        while let Some(due) = self.due_of_head().filter(|due| *due <= target) {
+        while let Some(due) = self.next_due().filter(|due| *due <= target) {
             self.jump(due);
             self.serve();
         }
         self.jump(target);
     }
 
-    /// Lets time jump past due ticks: whoever was due is served late.
+    /// Returns the next tick at which the head is due, or may be due because a hold ends.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        let (due, end) = (self.due_of_head(), self.end_of_hold());
+        let end = end.filter(|_| !self.queue.is_empty());
+        due.into_iter().chain(end).min()
+    }
+
+    /// Lets time jump past due ticks: whoever was due is served late. Holds end that are as old as
+    /// they may be, for their whole cost. A waiter that is due by that was due by the last of them.
     pub(crate) fn jump(&mut self, tick: u64) {
         self.now = tick;
+        let ends = |this: &Self| this.end_of_hold().filter(|end| *end <= tick);
+        let is_due = ends(self).is_some() && self.due_of_head() == Some(tick);
+        while let Some(end) = ends(self) {
+            let is_over =
+                |event: &&mut Event| matches!(event.2, What::Hold(_, None, it) if it == end);
+            for event in self.events.iter_mut().filter(is_over) {
+                if let What::Hold(cost, used, _) = &mut event.2 {
+                    *used = Some(*cost);
+                }
+            }
+            if !is_due {
+                self.changed = self.changed.max(end);
+            }
+        }
+    }
+
+    /// Returns the tick at which the next hold ends by itself.
+    fn end_of_hold(&self) -> Option<u64> {
+        let ends = self.events.iter().filter_map(|event| match event.2 {
+            What::Hold(_, None, end) => Some(end),
+            _ => None,
+        });
+        ends.min().filter(|end| *end < u64::MAX)
     }
 
     pub(crate) fn try_acquire(&mut self, cost: u64) -> Answer {
@@ -290,6 +403,8 @@ impl Reference {
             Answer::Closed
         } else if self.is_too_much(cost) {
             Answer::Exceeds(self.limit())
+        } else if self.admits_all() {
+            Answer::Charged(self.without_limit(cost))
         } else if cost == 0 || is_first && due == Some(self.now) {
             Answer::Charged(self.charge(cost))
         } else {
@@ -306,11 +421,47 @@ impl Reference {
             Answer::Limited(..) => {
                 let (name, joined) = (self.answers.len(), self.now);
                 self.answers.push(Answer::Waits(name));
-                self.queue.push_back(Waiter { name, cost, joined });
+                self.queue.push_back(Waiter {
+                    name,
+                    cost,
+                    joined,
+                    deadline: None,
+                });
                 Answer::Waits(name)
             }
             answer => answer,
         }
+    }
+
+    /// Does the same for a wait with a timeout. If the wait is known not to fit, the call is refused
+    /// at once. The limiter may know only an earlier tick than the due one, so it says what it did.
+    pub(crate) fn acquire_within(&mut self, cost: u64, nanos: u64, is_refused: bool) -> Answer {
+        let (due, least) = self.due_without_holds(cost);
+        let deadline = self.now.checked_add(nanos);
+        let answer = self.acquire(cost);
+        let Answer::Waits(name) = answer else {
+            return answer;
+        };
+        let is_late = |due: Option<u64>| due.is_none_or(|due| due - self.now > nanos);
+        if is_refused && is_late(due) || is_late(least) {
+            self.queue.pop_back();
+            self.answers[name] = Answer::TimedOut;
+            return Answer::Late(due, least);
+        }
+        let last = self.queue.back_mut().expect("it joined");
+        last.deadline = deadline;
+        answer
+    }
+
+    /// Gives up a wait whose timeout is over, and returns the present answer.
+    pub(crate) fn poll(&mut self, name: usize) -> Answer {
+        let is_past = |waiter: &Waiter| waiter.deadline.is_some_and(|it| it <= self.now);
+        let is_over = |waiter: &Waiter| waiter.name == name && is_past(waiter);
+        if self.queue.iter().any(is_over) {
+            self.leave(name);
+            self.answers[name] = Answer::TimedOut;
+        }
+        self.answers[name]
     }
 
     /// Gives up a place in the queue, or a grant.
@@ -322,8 +473,61 @@ impl Reference {
         self.change();
     }
 
+    /// Returns the charge of a call without a limit: it has no tick, and nothing is owed for it.
+    fn without_limit(&self, cost: u64) -> Charged {
+        Charged {
+            owner: NOBODY,
+            generation: usize::MAX,
+            at: 0,
+            cost,
+            left: self.limit(),
+            reset: None,
+        }
+    }
+
     pub(crate) fn charge(&mut self, cost: u64) -> Charged {
         self.book(self.now.into(), false, cost)
+    }
+
+    /// Makes a call by a local handle: from its buffer, or from a batch that is charged in advance,
+    /// or for the missing cost alone, as the next sixteen calls after a batch was refused. The
+    /// limiter alone decides a call for nothing or for more than the limit. Returns `None` if the
+    /// call is admitted without a charge of its own.
+    pub(crate) fn take(&mut self, local: &mut Local, cost: u64) -> Option<Answer> {
+        let used = local.buffered.min(cost);
+        let used = if cost > self.limit() && used < cost {
+            0
+        } else {
+            used
+        };
+        let (missing, batch) = (cost - used, local.batch.min(self.limit()));
+        if cost > 0 && missing == 0 {
+            local.buffered -= used;
+            return None;
+        }
+        if local.alone > 0 {
+            local.alone -= 1;
+        } else if 0 < missing && missing < batch {
+            if let Answer::Charged(charged) = self.try_acquire(batch) {
+                local.buffered = charged.cost.saturating_sub(missing);
+                local.charged = Some(charged);
+                return None;
+            }
+            local.alone = 16;
+        }
+        let answer = self.try_acquire(missing);
+        if let Answer::Charged(_) = answer {
+            local.buffered -= used;
+        }
+        Some(answer)
+    }
+
+    /// Gives back the buffer of a local handle.
+    pub(crate) fn return_unused(&mut self, local: &mut Local) {
+        let unused = std::mem::take(&mut local.buffered);
+        if let Some(charged) = local.charged.take().filter(|_| unused > 0) {
+            self.refund(charged, unused);
+        }
     }
 
     pub(crate) fn refund(&mut self, charged: Charged, cost: u64) {
@@ -332,7 +536,7 @@ impl Reference {
     }
 
     /// Gives back a part of a charge, unless it is from before a pause, or of another quota.
-    fn give_back(&mut self, charged: Charged, cost: u64) {
+    pub(crate) fn give_back(&mut self, charged: Charged, cost: u64) {
         if charged.generation == self.generation {
             let refund = What::Refund(cost.into());
             self.events.push((charged.owner, self.now.into(), refund));
@@ -358,22 +562,25 @@ impl Reference {
             };
         }
         self.give_back(charged, charged.cost);
-        let (owner, hold) = (self.owners, What::Hold(charged.cost.into(), None));
+        let end = self.now.saturating_add(self.setup.max_hold);
+        let (owner, hold) = (self.owners, What::Hold(charged.cost.into(), None, end));
         self.owners += 1;
         self.events.push((owner, self.now.into(), hold));
         self.change();
         Charged { owner, ..charged }
     }
 
-    /// Charges the usage as of the beginning of the hold. A log and a window correct the charge.
+    /// Charges the usage as of the beginning of the hold. A log and a window correct the charge. If
+    /// the hold has ended by itself, what was used beyond it is charged now.
     pub(crate) fn settle_hold(&mut self, hold: Charged, used: u64) {
         if !self.rule().is_by_word() {
             return self.settle(hold, used);
         }
-        for (owner, _, what) in &mut self.events {
-            if *owner == hold.owner {
-                *what = What::Hold(hold.cost.into(), Some(used.into()));
-            }
+        let is_it = |event: &&mut Event| event.0 == hold.owner;
+        match self.events.iter_mut().find(is_it).map(|event| &mut event.2) {
+            Some(What::Hold(_, open @ None, _)) => *open = Some(used.into()),
+            _ if used > hold.cost => _ = self.charge(used - hold.cost),
+            _ => {}
         }
         self.change();
     }
@@ -384,7 +591,8 @@ impl Reference {
         let until = self.now.saturating_add(nanos);
         if until > self.now && until > self.paused_until {
             let is_never = i128::from(until) > LAST_TICK;
-            self.paused_until = if is_never { u64::MAX } else { until };
+            let until = if is_never { u64::MAX } else { until };
+            self.paused_until = until;
             self.generation += 1;
             if !self.move_pause(until) {
                 self.events.push((NOBODY, until.into(), What::Pause));
@@ -438,7 +646,7 @@ impl Reference {
             .position(|event| is_active(event, self.now));
         let (before, within) = self.events.split_at(pause.unwrap_or(self.events.len()));
         let base = self.replay(before).change(new, how, now);
-        let is_open = |event: &&Event| matches!(event.2, What::Hold(_, None));
+        let is_open = |event: &&Event| matches!(event.2, What::Hold(_, None, _));
         let opened = |events: &[Event]| {
             let holds = events.iter().filter(is_open);
             holds.map(|hold| (hold.0, now, hold.2)).collect::<Vec<_>>()
@@ -489,6 +697,23 @@ impl Reference {
         self.held() > 0
     }
 
+    /// Returns what counts now, and how much of that is a token.
+    pub(crate) fn counts(&self) -> (i128, i128) {
+        self.owed().counts(self.now.into())
+    }
+
+    /// Returns the number of holds that have not ended.
+    pub(crate) fn open_holds(&self) -> usize {
+        let is_open = |event: &&Event| matches!(event.2, What::Hold(_, None, _));
+        self.events.iter().filter(is_open).count()
+    }
+
+    /// Returns whether every call is admitted, and nothing is recorded for it.
+    fn admits_all(&self) -> bool {
+        let is_free = self.queue.is_empty() && !self.closed && self.paused_until().is_none();
+        self.rule().is_unlimited() && is_free && self.open_holds() == 0
+    }
+
     /// Returns how much of the limit is in use: all of it during a pause.
     pub(crate) fn in_use(&self) -> u64 {
         let used = self.owed().used(self.now.into()) + self.held();
@@ -507,6 +732,15 @@ impl Reference {
     /// Returns the tick of a call that comes now.
     pub(crate) fn due_of_next(&self, cost: u64) -> Option<u64> {
         self.foresee(self.queue.len(), self.held(), cost)
+    }
+
+    /// Returns the tick of a call that comes now if all holds are settled for nothing, and an earlier
+    /// one that the limiter may tell.
+    fn due_without_holds(&self, cost: u64) -> (Option<u64>, Option<u64>) {
+        let due = self.foresee(self.queue.len(), 0, cost);
+        let is_exact = self.queue.is_empty() || self.rule().kind == Kind::Even && self.held() == 0;
+        let head = self.queue.front().map(|head| self.foresee(0, 0, head.cost));
+        (due, if is_exact { due } else { head.flatten() })
     }
 
     pub(crate) fn due_of_head(&self) -> Option<u64> {

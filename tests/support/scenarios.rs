@@ -139,6 +139,11 @@ impl<'a> Words<'a> {
         self.parse::<Time>().0
     }
 
+    /// Returns the same in nanoseconds.
+    pub(crate) fn nanos(&mut self) -> u64 {
+        u64::try_from(self.time().as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// Returns the next word as a reason of a refusal.
     pub(crate) fn refusal(&mut self) -> ErrorKind {
         match self.word() {

@@ -20,8 +20,9 @@ impl Ledger {
             };
             let number = None;
             return HeldCharge {
+                // There may have been room for a part of it only.
+                cost: charge.cost,
                 charge,
-                cost,
                 number,
             };
         }

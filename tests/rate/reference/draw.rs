@@ -8,13 +8,16 @@ use tollgate::rate::MissedTickBehavior;
 use tollgate::{Algorithm, Quota};
 
 use super::world::World;
+use crate::quota::quotas;
 use crate::support::reference::{LAST_TICK, Setup};
 
-/// The calls and their frequencies. Waiters, charges and holds are named by positions. `slow` waits
-/// with a waker that lets time jump; `used` settles a hold; `keep` and `scale` change the quota.
+/// The calls and their frequencies. Waiters, charges, holds and local handles are named by positions. `slow`
+/// waits with a waker that lets time jump; `within` waits with a timeout; `used` settles a hold; `keep`
+/// and `scale` change the quota; `take` asks a handle.
 const CALLS: &str =
-    "24 advance, 10 try, 14 wait, 4 reserve, 2 slow, 10 poll, 8 leave, 1 leak, 4 charge, 7 refund,
-    4 settle, 8 hold, 7 used, 1 drop-hold, 3 pause, 1 resume, 2 keep, 2 scale";
+    "26 advance, 10 try, 14 wait, 4 reserve, 3 within, 2 slow, 10 poll, 8 leave, 1 leak, 4 charge, 7 refund,
+    4 settle, 8 hold, 7 used, 1 drop-hold, 3 pause, 1 resume, 2 keep, 2 scale, 1 close, 1 local, 5 take,
+    1 return, 1 drop-local";
 
 /// A call, and the numbers from which its words come.
 #[derive(Clone, Debug)]
@@ -55,17 +58,19 @@ fn quota() -> impl Strategy<Value = Quota> {
             .prop_map(|(whole, period, more)| (whole * period + more % period, period)),
     ];
     let burst = prop_oneof![3 => 1..=5_u64, 1 => 1..=40_u64];
-    (rate, burst).prop_map(|((count, period), burst)| {
+    let small = (rate, burst).prop_map(|((count, period), burst)| {
         Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")
-    })
+    });
+    prop_oneof![12 => small, 2 => quotas(), 1 => Just(Quota::UNLIMITED)]
 }
 
-/// Returns a quota that fits an algorithm.
+/// Returns a quota that fits an algorithm. In a log the reference counts the calls one by one.
 fn fitting(algorithm: Algorithm, quota: Quota) -> Option<Quota> {
-    let whole = Quota::new(quota.count(), quota.period());
-    let mut fits = [quota, whole]
-        .into_iter()
-        .filter(|quota| algorithm.check(*quota).is_ok());
+    let whole = Quota::try_new(quota.count(), quota.period(), 1).ok();
+    let mut fits = [Some(quota), whole].into_iter().flatten().filter(|quota| {
+        let is_small = algorithm != Algorithm::SlidingLog || quota.count() <= 100;
+        is_small && algorithm.check(*quota).is_ok()
+    });
     fits.next()
 }
 
@@ -76,18 +81,22 @@ pub(super) fn setups(algorithm: Algorithm) -> impl Strategy<Value = Setup> {
         2 => (0..20_u64).prop_map(|max| Some(MissedTickBehavior::Burst { max })),
         1 => Just(Some(MissedTickBehavior::Burst { max: u64::MAX })),
     ];
-    let start = prop_oneof![4 => Just(0), 2 => 0..1000_u64, 1 => 0..=LAST_TICK as u64];
+    let last = LAST_TICK as u64;
+    let start =
+        prop_oneof![5 => Just(0), 2 => 0..1000_u64, 1 => 0..=last, 1 => last - 200..=last + 100];
+    let max_hold = prop_oneof![2 => Just(u64::MAX), 1 => 1..100_u64];
     let max_waiters = prop_oneof![4 => Just(usize::MAX), 1 => 0..4_usize];
     (
         quota(),
         prop::bool::weighted(0.25),
         max_waiters,
         missed,
+        max_hold,
         start,
     )
         .prop_filter_map(
             "the quota does not fit",
-            move |(quota, overdraft, max_waiters, missed, start)| {
+            move |(quota, overdraft, max_waiters, missed, max_hold, start)| {
                 let quota = fitting(algorithm, quota)?;
                 Some(Setup {
                     algorithm,
@@ -95,6 +104,7 @@ pub(super) fn setups(algorithm: Algorithm) -> impl Strategy<Value = Setup> {
                     overdraft,
                     max_waiters,
                     missed,
+                    max_hold,
                     start,
                 })
             },
@@ -106,7 +116,7 @@ impl Draw {
     /// [beside a hold](World::is_beside_hold).
     pub(super) fn say(&self, world: &World) -> Option<String> {
         let [a, b, c] = self.numbers;
-        let [waiters, charges, holds] = world.items().map(|count| count as u64);
+        let [waiters, charges, holds, locals] = world.items().map(|count| count as u64);
         let is_by_word = world.setup().algorithm.keeps_a_word();
         let any = |of: u64| a.checked_rem(of);
         let call = self.call;
@@ -121,11 +131,21 @@ impl Draw {
         Some(match call {
             "pause" if is_by_word && c % 16 == 0 => "pause never".to_owned(),
             "resume" => call.to_owned(),
+            "close" if c % 4 > 0 => return None,
+            "close" => call.to_owned(),
+            "within" => format!(
+                "within {} {}ns",
+                self.cost(world, [a, b]),
+                1 + self.time(world, [b, c])
+            ),
+            "local" => format!("local {}", 1 + b % 40),
+            "take" => format!("take {} {}", any(locals)?, self.cost(world, [b, c])),
+            "return" | "drop-local" => format!("{call} {}", any(locals)?),
             "advance" | "pause" => format!("{call} {}ns", self.time(world, [a, b])),
-            "try" | "wait" | "reserve" | "charge" => format!("{call} {}", cost(world, [a, b])),
+            "try" | "wait" | "reserve" | "charge" => format!("{call} {}", self.cost(world, [a, b])),
             "slow" => format!(
                 "{call} {} {}ns",
-                cost(world, [a, b]),
+                self.cost(world, [a, b]),
                 self.time(world, [b, c])
             ),
             "poll" | "leave" | "leak" => format!("{call} {}", any(waiters)?),
@@ -137,16 +157,18 @@ impl Draw {
                 } else {
                     any(charges)?
                 };
-                if world.is_beside_hold(world.charge(which as usize)) {
+                let is_owed_for_ever =
+                    world.reference.open_holds() == 0 && world.reference.reset().is_none();
+                if is_owed_for_ever || world.is_beside_hold(world.charge(which as usize)) {
                     return None;
                 }
                 format!("{call} {which}")
             }
-            "settle" => format!("{call} {} {}", any(charges)?, cost(world, [b, c])),
+            "settle" => format!("{call} {} {}", any(charges)?, self.cost(world, [b, c])),
             "used" | "drop-hold" => {
                 let which = any(holds)?;
                 match call {
-                    "used" => format!("{call} {which} {}", cost(world, [b, c])),
+                    "used" => format!("{call} {which} {}", self.cost(world, [b, c])),
                     _ => format!("{call} {which}"),
                 }
             }
@@ -167,21 +189,37 @@ impl Draw {
             0..4 => number % 3,
             4..9 => (of(1) * (number % 32) / 16).saturating_add(number / 32 % 2),
             9..14 => (of(limit) * (number % 32) / 16).saturating_add(number / 32 % 2),
+            14 if number % 8 == 0 => {
+                (LAST_TICK as u64 + 10).saturating_sub(world.reference.now + number % 40)
+            }
             14 => of(limit) * (number % 30),
             _ => period.saturating_mul(number % 40) / 16,
         }
     }
-}
 
-/// Returns a cost, often 1, sometimes above the burst.
-fn cost(world: &World, [kind, number]: [u64; 2]) -> u64 {
-    let limit = world.reference.limit().min(1000);
-    match kind % 16 {
-        0..4 => 1,
-        4..9 => number % 4,
-        9..13 => limit * (number % 65) / 64,
-        13 => limit.saturating_sub(number % 3),
-        14 => limit + 1 + number % 3,
-        _ => limit * (1 + number % 3) + 1,
+    /// Returns a cost, often 1, sometimes above the burst. A log and the queue of a window have no room for
+    /// the largest, and beside a pause or a hold the reference rounds at the end of time in another way.
+    fn cost(&self, world: &World, [kind, number]: [u64; 2]) -> u64 {
+        let most = world.reference.limit();
+        let limit = most.min(1000);
+        let is_bounded = match world.setup().algorithm {
+            Algorithm::SlidingLog => true,
+            Algorithm::SlidingWindow => !["try", "charge"].contains(&self.call),
+            _ => world.reference.paused_until().is_some() || world.reference.open_holds() > 0,
+        };
+        match kind % 16 {
+            0..4 => 1,
+            4..9 => number % 4,
+            9..13 => limit * (number % 65) / 64,
+            13 => limit.saturating_sub(number % 3),
+            14 => limit + 1 + number % 3,
+            _ if is_bounded => limit * (1 + number % 3) + 1,
+            _ => match number % 8 {
+                0 => u64::MAX,
+                1 => most,
+                2 => most / 64 * (number % 65),
+                more => most.saturating_mul(more).saturating_add(1),
+            },
+        }
     }
 }

@@ -14,7 +14,7 @@ use proptest::test_runner::{RngSeed, TestRunner, contextualize_config};
 use tollgate::Algorithm;
 
 use self::draw::{Draw, draws, setups};
-use self::world::World;
+pub(crate) use self::world::World;
 use crate::support::cases::cases;
 use crate::support::reference::Setup;
 

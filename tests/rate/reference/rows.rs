@@ -21,6 +21,8 @@ the usage beyond a hold is charged as well | gcra 10/s burst 10 | try 2, hold 0,
 a hold of a log ages like a charge | sliding-log 10/s | try 10, hold 0, advance 1s, left = 10, used 0 10, left = 10
 usage beyond a hold of a log is charged at the settlement | sliding-log 10/s | try 5, try 5, hold 1, advance 1s,
     used 0 25, in-use = 20
+a hold of a log with room for a part of its cost gives back no more than that | sliding-log 3/10ns;
+    at 288230376151711737ns | try 2, pause 3ns, hold 0, used 0 1, in-use = 3
 usage beyond a hold of a window is charged at the settlement | sliding-window 10/s | try 5, hold 0, advance 2s,
     used 0 25, in-use = 20
 a hold of a log beside a forced charge stays where it is | sliding-log 10/s | try 5, hold 0, charge 15, advance 500ms,

@@ -7,20 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::rate::{Charge, Hold, MissedTickBehavior, Oversize, QuotaChange, Reservation};
+use tollgate::rate::{Charge, Hold, LocalLimiter, MissedTickBehavior, QuotaChange, Reservation};
 use tollgate::time::ManualClock;
-use tollgate::wait::Waiting;
+use tollgate::wait::{Timeout, Waiting};
 use tollgate::{AcquireError, Clock, ErrorKind, RateLimiter, Throttle};
 
-use crate::support::reference::{Answer, Charged, Reference, Setup};
+use crate::support::reference::{Answer, Charged, Local, Reference, Setup};
 use crate::support::scenarios::{Row, Time, Words};
 use crate::support::{Waiter, foreign::calls_when_woken, poll_once};
 
+type Enter = <Arc<RateLimiter> as Throttle>::Enter;
+
 /// A wait that is not over, or that has not been polled since.
 enum Asker {
-    Future(Waiter<Waiting<<Arc<RateLimiter> as Throttle>::Enter>>),
+    Future(Waiter<Waiting<Enter>>),
     /// Its waker advances the clock, so those behind it are served late.
-    Slow(Waiter<Waiting<<Arc<RateLimiter> as Throttle>::Enter>>),
+    Slow(Waiter<Waiting<Enter>>),
+    /// Its timeout wakes it as well.
+    Within(Waiter<Waiting<Timeout<Enter>>>),
     Reserved(Box<Waiting<Reservation>>),
 }
 
@@ -28,23 +32,25 @@ impl Asker {
     fn poll(&mut self) -> Poll<Result<Charge, AcquireError>> {
         match self {
             Self::Future(waiter) | Self::Slow(waiter) => waiter.poll(),
+            Self::Within(waiter) => waiter.poll(),
             Self::Reserved(reservation) => poll_once(&mut **reservation),
         }
     }
 }
 
 /// A limiter and the reference. Items are named by their positions from 0.
-pub(super) struct World {
+pub(crate) struct World {
     clock: ManualClock,
     limiter: Arc<RateLimiter>,
     pub(super) reference: Reference,
     askers: Vec<(usize, Asker)>,
     charges: Vec<(Charge, Charged)>,
     holds: Vec<(Hold, Charged)>,
+    locals: Vec<(LocalLimiter, Local)>,
     /// Whether a slow waker advances the clock: only while the clock is advanced.
     advances: Arc<AtomicBool>,
     slow: Vec<(usize, u64)>,
-    /// The generation and the number of the first charge after the last settlement of a hold.
+    /// The generation and the number of the first charge after the last end of a hold.
     settled: (usize, usize),
     setup: Setup,
     said: Vec<String>,
@@ -63,22 +69,10 @@ fn same<T: PartialEq + Debug>(what: &str, actual: T, expected: T) -> Outcome {
 }
 
 impl World {
-    pub(super) fn new(setup: Setup) -> Self {
+    pub(crate) fn new(setup: Setup) -> Self {
         let clock = Clock::manual();
         clock.advance(Duration::from_nanos(setup.start));
-        let limiter = RateLimiter::new(setup.quota)
-            .algorithm(setup.algorithm)
-            .max_waiters(setup.max_waiters)
-            .oversize(if setup.overdraft {
-                Oversize::Overdraft
-            } else {
-                Oversize::Refuse
-            })
-            .clock(&clock);
-        let limiter = match setup.missed {
-            Some(missed) => limiter.missed_tick(missed),
-            None => limiter,
-        };
+        let limiter = setup.build(&clock);
         Self {
             clock,
             limiter: Arc::new(limiter),
@@ -86,6 +80,7 @@ impl World {
             askers: Vec::new(),
             charges: Vec::new(),
             holds: Vec::new(),
+            locals: Vec::new(),
             advances: Arc::default(),
             slow: Vec::new(),
             settled: (0, 0),
@@ -99,24 +94,13 @@ impl World {
         let mut parts = row.setup.split(';').map(str::trim);
         let limiter = parts.next().expect("an algorithm and a quota");
         let (algorithm, quota) = limiter.split_once(' ').expect("both");
-        let mut setup = Setup {
-            algorithm: algorithm.parse().expect("an algorithm"),
-            quota: quota.parse().expect("a quota"),
-            overdraft: false,
-            max_waiters: usize::MAX,
-            missed: None,
-            start: 0,
-        };
+        let mut setup = Setup::new(
+            algorithm.parse().expect("an algorithm"),
+            quota.parse().expect("a quota"),
+        );
         for option in parts {
             let mut words = Words::new(option);
-            match words.word() {
-                "overdraft" => setup.overdraft = true,
-                "waiters" => setup.max_waiters = words.parse(),
-                "delay" => setup.missed = Some(MissedTickBehavior::Delay),
-                "makes-up" => setup.missed = Some(MissedTickBehavior::Burst { max: words.parse() }),
-                "at" => setup.start = nanos(words.time()),
-                option => panic!("no option: {option:?}"),
-            }
+            setup.set(words.word(), &mut words);
             words.end();
         }
         let mut world = Self::new(setup);
@@ -129,9 +113,14 @@ impl World {
         &self.setup
     }
 
-    /// Returns the numbers of waiters, charges and holds.
-    pub(super) fn items(&self) -> [usize; 3] {
-        [self.askers.len(), self.charges.len(), self.holds.len()]
+    /// Returns the numbers of waiters, charges, holds and local handles.
+    pub(super) fn items(&self) -> [usize; 4] {
+        [
+            self.askers.len(),
+            self.charges.len(),
+            self.holds.len(),
+            self.locals.len(),
+        ]
     }
 
     pub(super) fn charge(&self, place: usize) -> Charged {
@@ -162,8 +151,8 @@ impl World {
             overdraft,
             max_waiters,
             missed,
+            max_hold,
             start,
-            ..
         } = self.setup;
         let mut setup = format!("{algorithm} {quota}");
         if overdraft {
@@ -177,6 +166,9 @@ impl World {
             Some(MissedTickBehavior::Burst { max }) => setup += &format!("; makes-up {max}"),
             _ => {}
         }
+        if max_hold < u64::MAX {
+            setup += &format!("; max-hold {max_hold}ns");
+        }
         if start > 0 {
             setup += &format!("; at {start}ns");
         }
@@ -184,7 +176,7 @@ impl World {
     }
 
     /// Makes a call and compares everything afterwards. A call may say what it shows: `call = text`.
-    pub(super) fn call(&mut self, text: &str) -> Outcome {
+    pub(crate) fn call(&mut self, text: &str) -> Outcome {
         self.said.push(text.to_owned());
         let (asked, shows) = text
             .split_once('=')
@@ -212,7 +204,7 @@ impl World {
         let limiter = Arc::clone(&self.limiter);
         match call {
             "advance" => {
-                let time = nanos(words.time());
+                let time = words.nanos();
                 self.advance(time)?;
             }
             "try" => {
@@ -250,6 +242,25 @@ impl World {
                             Asker::Future(waiter)
                         };
                         self.askers.push((name, asker));
+                    }
+                    (answer, Poll::Ready(result)) => return self.same_answer(answer, result),
+                    (answer, Poll::Pending) => {
+                        return Err(format!("it waits, and the reference has {answer:?}"));
+                    }
+                }
+            }
+            "within" => {
+                let (cost, time) = (words.parse(), words.time());
+                let enter = Arc::clone(&limiter).cost_owned(cost).acquire();
+                let mut waiter = Waiter::new(enter.timeout(time));
+                let polled = waiter.poll();
+                let is_refused = polled.is_ready();
+                match (
+                    self.reference.acquire_within(cost, nanos(time), is_refused),
+                    polled,
+                ) {
+                    (Answer::Waits(name), Poll::Pending) => {
+                        self.askers.push((name, Asker::Within(waiter)));
                     }
                     (answer, Poll::Ready(result)) => return self.same_answer(answer, result),
                     (answer, Poll::Pending) => {
@@ -295,8 +306,37 @@ impl World {
                 Asker::Future(waiter) | Asker::Slow(waiter) => {
                     std::mem::forget(waiter.into_future());
                 }
+                Asker::Within(waiter) => std::mem::forget(waiter.into_future()),
                 Asker::Reserved(reservation) => std::mem::forget(reservation),
             },
+            "local" => {
+                let batch = words.parse();
+                self.locals.push((limiter.local(batch), Local::new(batch)));
+            }
+            "take" => {
+                let (place, cost): (usize, _) = (words.parse(), words.parse());
+                let (handle, local) = &mut self.locals[place];
+                let answer = self.reference.take(local, cost);
+                match (answer, handle.try_acquire_many(cost)) {
+                    (None | Some(Answer::Charged(_)), Ok(())) => return Ok("taken".to_owned()),
+                    (Some(answer), Err(error)) => return self.same_answer(answer, Err(error)),
+                    (answer, result) => {
+                        return Err(format!(
+                            "the handle has {result:?}, and the reference {answer:?}"
+                        ));
+                    }
+                }
+            }
+            "return" => {
+                let (handle, local) = &mut self.locals[words.parse::<usize>()];
+                self.reference.return_unused(local);
+                handle.return_unused();
+            }
+            "drop-local" => {
+                let (handle, mut local) = self.locals.remove(words.parse());
+                self.reference.return_unused(&mut local);
+                drop(handle);
+            }
             "charge" => {
                 let cost = words.parse();
                 let (charge, charged) = (limiter.charge(cost), self.reference.charge(cost));
@@ -330,6 +370,7 @@ impl World {
                 drop(hold);
                 self.settled = (self.reference.generation, self.reference.owners);
             }
+            "forget-hold" => std::mem::forget(self.holds.remove(words.parse())),
             "pause" => {
                 let time = words.time();
                 self.reference.pause_for(nanos(time));
@@ -353,12 +394,10 @@ impl World {
                 self.reference.close();
                 limiter.close();
             }
-            "left" => {
-                let left = self
-                    .reference
-                    .limit()
-                    .saturating_sub(self.reference.in_use());
-                return Ok(left.to_string());
+            "left" => return Ok(self.left().to_string()),
+            "buffered" => {
+                let (_, local) = &self.locals[words.parse::<usize>()];
+                return Ok(local.buffered.to_string());
             }
             "in-use" => return Ok(self.reference.in_use().to_string()),
             _ => panic!("no call: {call:?}"),
@@ -370,9 +409,10 @@ impl World {
     /// served there.
     fn advance(&mut self, time: u64) -> Outcome {
         let mut target = self.reference.now.saturating_add(time);
+        let open = self.reference.open_holds();
         let mut slow = std::mem::take(&mut self.slow);
         slow.retain(|(name, _)| matches!(self.reference.answer(*name), Answer::Waits(_)));
-        while let Some(due) = self.reference.due_of_head().filter(|due| *due <= target) {
+        while let Some(due) = self.reference.next_due().filter(|due| *due <= target) {
             self.reference.jump(due.max(self.reference.now));
             self.reference.serve();
             slow.retain(|(name, time)| {
@@ -386,10 +426,19 @@ impl World {
         }
         self.reference.jump(target);
         self.slow = slow;
+        if self.reference.open_holds() < open {
+            self.settled = (self.reference.generation, self.reference.owners);
+        }
         self.advances.store(true, Ordering::SeqCst);
         self.clock.advance(Duration::from_nanos(time));
         self.advances.store(false, Ordering::SeqCst);
         same("now", self.clock.now().as_nanos(), target)
+    }
+
+    /// Returns the available tokens.
+    fn left(&self) -> u64 {
+        let reference = &self.reference;
+        reference.limit().saturating_sub(reference.in_use())
     }
 
     fn take_charge(&mut self, words: &mut Words<'_>) -> Result<(Charge, Charged), String> {
@@ -414,10 +463,15 @@ impl World {
     fn same_decision(&self, charge: &Charge, charged: &Charged) -> Outcome {
         let is_known =
             charged.generation == self.reference.generation && !self.reference.has_holds();
-        if !is_known {
-            return Ok(());
-        }
         let decision = self.limiter.decision(charge);
+        if !is_known {
+            let left = self.left();
+            return same(
+                "left, by the decision of an old charge",
+                decision.remaining,
+                left,
+            );
+        }
         same("left after the charge", decision.remaining, charged.left)?;
         let reset = tick(charged.at, decision.reset_after);
         same("reset after the charge", reset, charged.reset)
@@ -425,7 +479,7 @@ impl World {
 
     fn poll(&mut self, place: usize) -> Result<String, String> {
         let (name, asker) = &mut self.askers[place];
-        match (self.reference.answer(*name), asker.poll()) {
+        match (self.reference.poll(*name), asker.poll()) {
             (Answer::Waits(_), Poll::Pending) => {
                 // The waker of this poll is not slow.
                 self.slow.retain(|(slow, _)| slow != name);
@@ -485,6 +539,14 @@ impl World {
                 )?;
                 Ok(format!("full {}", until(now, free)))
             }
+            (Answer::Late(due, least), Err(error)) if error.kind() == ErrorKind::TimedOut => {
+                self.same_hint("retry", tick(now, error.retry_after()), due, least)?;
+                Ok(format!("late {}", until(now, due)))
+            }
+            (Answer::TimedOut, Err(error)) if error.kind() == ErrorKind::TimedOut => {
+                same("retry", error.retry_after(), None)?;
+                Ok("timed out".to_owned())
+            }
             (answer, result) => Err(format!(
                 "the limiter has {result:?}, and the reference {answer:?}"
             )),
@@ -511,11 +573,26 @@ impl World {
         let (limiter, reference) = (&self.limiter, &self.reference);
         let (now, limit) = (reference.now, reference.limit());
         same("now", self.clock.now().as_nanos(), now)?;
+        let waits = |name: usize| matches!(reference.answer(name), Answer::Waits(_));
+        // This comes first, because any other call serves the queue.
         for (name, asker) in &self.askers {
-            let waits = matches!(reference.answer(*name), Answer::Waits(_));
             match asker {
-                Asker::Future(waiter) => same("wakes", waiter.wakes(), usize::from(!waits))?,
-                Asker::Slow(_) => {}
+                Asker::Future(waiter) => {
+                    same("wakes", waiter.wakes(), usize::from(!waits(*name)))?;
+                }
+                Asker::Within(waiter) if !waits(*name) => {
+                    same("is woken", waiter.wakes() > 0, true)?;
+                }
+                _ => {}
+            }
+        }
+        for (handle, local) in &self.locals {
+            same("buffered", handle.buffered(), local.buffered)?;
+        }
+        for (name, asker) in &self.askers {
+            let waits = waits(*name);
+            match asker {
+                Asker::Future(_) | Asker::Within(_) | Asker::Slow(_) => {}
                 Asker::Reserved(reservation) if !waits => {
                     same("delay", reservation.delay(), Duration::ZERO)?;
                 }
@@ -534,11 +611,7 @@ impl World {
         let snapshot = limiter.snapshot();
         same("limit", snapshot.limit, limit)?;
         same("in use", snapshot.in_use, reference.in_use())?;
-        same(
-            "available",
-            snapshot.available,
-            limit.saturating_sub(reference.in_use()),
-        )?;
+        same("available", snapshot.available, self.left())?;
         same("waiting", snapshot.waiting, reference.waiting())?;
         let oldest = reference
             .oldest()

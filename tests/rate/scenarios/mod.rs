@@ -1,7 +1,6 @@
 //! Sequences of calls to a limiter, one a row, on a manual clock. A row states an expectation where its
-//! promise is about a number; and where the model of [`rate_model`](crate::rate_model) knows all of its
-//! calls, the same calls go to a limiter and the model, and the observable state is compared after each
-//! call.
+//! promise is about a number; and where the [reference](crate::reference) knows all of its calls, the same
+//! calls go to a limiter and the reference, and the observable state is compared after each call.
 //!
 //! The set-up names the algorithms, `all` or `whole` (those that admit the whole count at once), or none for
 //! the default; then the quota; and options, each after a semicolon. The default cost is 1, and times begin
@@ -18,49 +17,59 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::rate::{
-    Charge, Hold, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, Reservation,
-};
+use tollgate::rate::{Charge, Hold, LocalLimiter, QuotaChange, Reservation};
 use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, Clock, ErrorKind, Quota, RateLimiter};
 
-use crate::rate_model::steps::{Cost, Pause, Step, Which, run};
-use crate::rate_model::world::{Setup, World};
+use crate::reference::World;
 use crate::setup::TICK;
 use crate::support::foreign::calls_when_woken;
+use crate::support::reference;
 use crate::support::scenarios::{RetryAfter, Row, Time, Words, chosen, rows};
 use crate::support::{Waiter, kind, poll_once};
 
-/// Runs each row of a table, and names the failed rows at the end. The model must know all calls of
+/// Runs each row of a table, and names the failed rows at the end. The reference must know all calls of
 /// this many rows.
 #[track_caller]
 pub(crate) fn check(table: &str, known: usize) {
-    let (mut failed, mut by_model) = (Vec::new(), 0);
+    let (mut failed, mut by_reference) = (Vec::new(), 0);
     for row in rows(table) {
-        let (algorithms, setup, modelled) = setup(&row.setup);
-        let steps: Option<Vec<_>> = row.calls(steps).into_iter().collect();
-        let steps = steps.filter(|_| modelled).map(|steps| steps.concat());
-        by_model += usize::from(steps.is_some());
+        let (algorithms, setup) = setup(&row.setup);
+        let calls: Option<Vec<_>> = row.calls(calls).into_iter().collect();
+        let calls = calls
+            .filter(|_| setup.is_counted)
+            .map(|calls| calls.concat());
+        by_reference += usize::from(calls.is_some());
         for algorithm in algorithms {
-            let mut setup = setup.clone();
-            setup.chosen.0 = algorithm;
+            let mut setup = setup;
+            setup.limiter.algorithm = algorithm;
             let went = catch_unwind(AssertUnwindSafe(|| {
                 run_row(&row, &setup);
-                if let Some(steps) = &steps {
-                    let steps = steps.iter().map(|step| (step.clone(), true));
-                    run(World::new(setup), steps.collect()).assert_promise();
-                }
+                let mut world = World::new(setup.limiter);
+                let mut calls = calls.iter().flatten();
+                let said = world.call(&format!("local {}", setup.batch));
+                said.and_then(|()| calls.try_for_each(|text| world.call(text)))
             }));
-            if went.is_err() {
-                failed.push(format!("{}, by {algorithm}", row.name));
+            match went {
+                Ok(Ok(())) => {}
+                Ok(Err(difference)) => failed.push(format!("{}: {difference}", row.name)),
+                Err(_) => failed.push(format!("{}, by {algorithm}", row.name)),
             }
         }
     }
-    assert!(failed.is_empty(), "rows failed: {failed:#?}");
+    assert!(failed.is_empty(), "rows failed: {}", failed.join("\n"));
     if chosen().is_none() {
-        assert_eq!(by_model, known, "rows whose calls the model knows");
+        assert_eq!(by_reference, known, "rows whose calls the reference knows");
     }
+}
+
+/// A limiter, the batch of its local handle, and whether the reference can count its calls one by one.
+#[derive(Clone, Copy)]
+struct Setup {
+    limiter: reference::Setup,
+    batch: u64,
+    is_counted: bool,
 }
 
 fn run_row(row: &Row, setup: &Setup) {
@@ -71,8 +80,8 @@ fn run_row(row: &Row, setup: &Setup) {
     assert!(!told.into_inner().askers.iter().any(is_slow));
 }
 
-/// Returns the algorithms of a set-up, the rest of it, and whether the model applies.
-fn setup(text: &str) -> (Vec<Algorithm>, Setup, bool) {
+/// Returns the algorithms of a set-up, and the rest of it.
+fn setup(text: &str) -> (Vec<Algorithm>, Setup) {
     let mut parts = text.split(';').map(str::trim);
     let limiter: Vec<_> = parts.next().unwrap_or_default().split(' ').collect();
     let mut algorithms = Vec::new();
@@ -97,25 +106,22 @@ fn setup(text: &str) -> (Vec<Algorithm>, Setup, bool) {
     }
     let quota = words.collect::<Vec<_>>().join(" ");
     let quota = quota.parse().expect("a quota");
-    let mut setup = Setup::new((Algorithm::Gcra, quota));
-    let mut modelled = true;
+    let mut setup = Setup {
+        limiter: reference::Setup::new(Algorithm::Gcra, quota),
+        batch: 1,
+        is_counted: true,
+    };
     for option in parts {
         let mut words = Words::new(option);
         match words.word() {
-            "waiters" => setup.max_waiters = words.parse(),
-            "overdraft" => setup.oversize = Oversize::Overdraft,
-            "delay" => setup.missed = Some(MissedTickBehavior::Delay),
-            "makes-up" => setup.missed = Some(MissedTickBehavior::Burst { max: words.parse() }),
-            "max-hold" => setup.max_hold = Some(words.time()),
-            "at" => setup.start = nanos(words.time()),
-            "batch" => setup.batches = vec![words.parse()],
-            // Values that the model would count one by one.
-            "unmodelled" => modelled = false,
-            option => panic!("no option: {option:?}"),
+            "batch" => setup.batch = words.parse(),
+            // With values that the reference would count one by one.
+            "uncounted" => setup.is_counted = false,
+            option => setup.limiter.set(option, &mut words),
         }
         words.end();
     }
-    (algorithms, setup, modelled)
+    (algorithms, setup)
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -192,11 +198,11 @@ struct Told {
 impl Told {
     fn new(setup: &Setup) -> Self {
         let clock = Clock::manual();
-        clock.advance(Duration::from_nanos(setup.start));
-        let limiters = [(); 2].map(|()| Arc::new(setup.limiter(&clock)));
+        clock.advance(Duration::from_nanos(setup.limiter.start));
+        let limiters = [(); 2].map(|()| Arc::new(setup.limiter.build(&clock)));
         Self {
             clock,
-            local: limiters[0].local(setup.batches[0]),
+            local: limiters[0].local(setup.batch),
             limiters,
             of: 0,
             askers: Vec::new(),
@@ -492,37 +498,43 @@ impl Told {
     }
 }
 
-/// Returns the same for the model, if it knows the call.
-fn steps(call: &str, words: &mut Words<'_>) -> Option<Vec<Step>> {
-    let advance = |time: Duration| Step::Advance(Pause::Nanos(nanos(time)));
-    let few = |words: &mut Words<'_>| Cost::Few(cost(words));
-    let place = |words: &mut Words<'_>| Which::Exactly(words.parse());
-    let steps = match call {
-        "advance" => vec![advance(words.time())],
-        "close" => vec![Step::Close],
-        "quota" => vec![Step::SetQuota(quota(words), QuotaChange::Proportional)],
-        "keep" => vec![Step::SetQuota(quota(words), QuotaChange::KeepSpent)],
-        "try" | "no" => vec![Step::Try(few(words))],
+/// Returns the same as calls of the [reference](crate::reference), if it knows the call.
+fn calls(call: &str, words: &mut Words<'_>) -> Option<Vec<String>> {
+    let one = |call: &str, words: &mut Words<'_>| vec![format!("{call} {}", cost(words))];
+    let item = |call: &str, words: &mut Words<'_>| vec![format!("{call} {}", words.word())];
+    let calls = match call {
+        "close" | "resume" => vec![call.to_owned()],
+        "advance" | "pause" => item(call, words),
+        "quota" => vec![format!("scale {}", words.rest())],
+        "keep" => vec![format!("keep {}", words.rest())],
+        "slow" => vec![format!("slow 1 {}", words.word())],
+        "try" | "no" => one("try", words),
         "refuse" => {
-            let cost = few(words);
-            vec![Step::Try(cost), Step::Reserve(cost), Step::Acquire(cost)]
+            let cost = cost(words);
+            let calls = ["try", "reserve", "wait"];
+            calls.map(|call| format!("{call} {cost}")).to_vec()
         }
-        "enter" | "wait" | "full" => vec![Step::Acquire(few(words))],
-        "reserve" => vec![Step::Reserve(few(words))],
-        "granted" | "pending" | "refused" => vec![Step::Poll(place(words))],
+        "enter" | "wait" | "full" => one("wait", words),
+        "within" | "late" => vec![format!("within {} {}", cost(words), words.word())],
+        "reserve" => one(call, words),
+        "granted" | "pending" | "refused" => item("poll", words),
         "due" => {
-            let (place, time) = (place(words), words.time());
-            vec![advance(time - TICK), advance(TICK), Step::Poll(place)]
+            let (place, time) = (words.word(), words.time());
+            let early = nanos(time - TICK);
+            vec![
+                format!("advance {early}ns"),
+                "advance 1ns".to_owned(),
+                format!("poll {place}"),
+            ]
         }
-        "drop" => vec![Step::Drop(place(words))],
-        "leak" => vec![Step::Forget(place(words))],
-        "charge" => vec![Step::Charge(few(words))],
-        "refund" => vec![Step::Refund(place(words))],
-        "settle" => vec![Step::SettleFor(place(words), cost(words))],
-        "take" | "take-no" => vec![Step::Local(Which::Exactly(0), few(words))],
-        "return" => vec![Step::ReturnUnused(Which::Exactly(0))],
+        "drop" => item("leave", words),
+        "leak" | "refund" | "hold" | "drop-hold" | "forget-hold" => item(call, words),
+        "charge" => one(call, words),
+        "settle" | "used" => vec![format!("{call} {} {}", words.word(), cost(words))],
+        "take" | "take-no" => one("take 0", words),
+        "return" => vec!["return 0".to_owned()],
         "left" | "note" | "same" | "in-use" | "waiting" | "oldest" | "peek" | "later" | "reset"
-        | "delay" | "decision" | "buffered" => Vec::new(),
+        | "delay" | "decision" | "buffered" | "paused" => Vec::new(),
         _ => {
             words.rest();
             return None;
@@ -530,5 +542,5 @@ fn steps(call: &str, words: &mut Words<'_>) -> Option<Vec<Step>> {
     };
     // The expectation is for a single limiter.
     words.rest();
-    Some(steps)
+    Some(calls)
 }

@@ -15,7 +15,7 @@ const MOST_COUNTED: i128 = (1 << 48) - 1;
 pub(super) const NOBODY: usize = usize::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Even,
     Steps,
     Log,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 /// A quota as an algorithm uses it. A token is a whole number of units, and `count` tokens pass in
 /// a period: evenly, or all at its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     pub(super) kind: Kind,
     pub(super) count: i128,
     pub(super) period: i128,
@@ -70,7 +70,8 @@ impl Rule {
 
     /// Returns whether the other rule is the same, perhaps in another notation.
     pub(super) fn is(&self, other: &Self) -> bool {
-        let same_rate = self.count * other.period == other.count * self.period;
+        let product = |count: i128, period: i128| count as u128 * period as u128;
+        let same_rate = product(self.count, other.period) == product(other.count, self.period);
         let same_batch = self.kind == Kind::Even || self.count == other.count;
         same_rate && same_batch && self.burst == other.burst
     }
@@ -146,7 +147,7 @@ pub(super) fn up(number: i128, by: i128) -> i128 {
 }
 
 /// The owed part of a limit.
-pub(super) trait Owed {
+pub(crate) trait Owed {
     fn copy(&self) -> Box<dyn Owed>;
     fn rule(&self) -> &Rule;
 
@@ -155,8 +156,8 @@ pub(super) trait Owed {
     fn charge(&mut self, owner: usize, at: i128, is_grant: bool, cost: i128) -> (i128, i128);
     /// Gives back up to a cost of a charge, except the part that time has paid off.
     fn refund(&mut self, owner: usize, now: i128, cost: i128);
-    /// Ends the time in which nothing was owed.
-    fn raise(&mut self, _at: i128) {}
+    /// Charges the usage of a hold that began at a tick. It ends the time in which nothing was owed.
+    fn settle(&mut self, _owner: usize, _at: i128, _used: i128) {}
     /// Spends the burst as of a tick, except for one token.
     fn spend(&mut self, at: i128);
     /// Adds units or calls that cannot be refunded.
@@ -234,9 +235,9 @@ impl Owed for Backlog {
         }
     }
 
-    fn raise(&mut self, at: i128) {
+    fn settle(&mut self, owner: usize, at: i128, used: i128) {
         let start = self.end().max(self.0.units(at));
-        self.push(NOBODY, start, 0);
+        self.push(owner, start, used * self.0.interval());
     }
 
     fn spend(&mut self, at: i128) {
@@ -327,6 +328,7 @@ impl Owed for Log {
 
     /// The newest units go first, and those that wait move up.
     fn refund(&mut self, owner: usize, now: i128, cost: i128) {
+        let now = now.min(LAST_TICK);
         self.forget(now);
         let period = self.0.period;
         for _ in 0..cost {
@@ -363,7 +365,7 @@ impl Owed for Log {
     }
 
     fn owe(&mut self, now: i128, amount: i128) {
-        (0..amount).all(|_| self.book(NOBODY, now));
+        (0..amount).all(|_| self.book(NOBODY, now.min(LAST_TICK)));
     }
 
     fn counts(&self, tick: i128) -> (i128, i128) {
@@ -373,7 +375,7 @@ impl Owed for Log {
 
     /// All charges stay at their ticks. In proportion, the newest are kept, or each is repeated.
     fn change(&self, to: Rule, how: QuotaChange, now: i128) -> Box<dyn Owed> {
-        let mut old = self.clone();
+        let (mut old, now) = (self.clone(), now.min(LAST_TICK));
         old.forget(now);
         let mut waiting = old.split(now).len();
         let mut ticks: Vec<i128> = old.1.iter().map(|unit| unit.2).collect();
