@@ -10,15 +10,18 @@ use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 
-use super::by_key::kind::Decided;
+use super::Keyed;
+use super::kind::{Decided, EnterLimiter, KeyStatus, Kind};
 use super::map::Map;
-use super::shard::{Contents, Held, Shard};
-use super::{Keyed, Kind};
+use super::shard::{LockedEntry, Shard};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
+use crate::status::LimitStatus;
 use crate::sync::MutexGuard;
+use crate::throttle::{Inspect, Weighted};
 use crate::time::Tick;
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 /// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
 /// [`Semaphore`](crate::Semaphore).
@@ -157,45 +160,45 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         // Nearly every call needs only this: one hash, one reading of the clock, one lock.
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
-        let now = map.contents.now();
+        let now = map.now();
         let mut shard = map.lock(hash);
-        let Some(held) = shard.find(hash, key) else {
+        let Some(entry) = shard.find(hash, key) else {
             return self.try_absent(shard, hash, now, n);
         };
-        if !held.closed {
-            if let Decided::Admitted(permit) = T::decide(&map.contents, held, n, now, false)? {
+        if !entry.closed {
+            if let Decided::Admitted(permit) = T::decide(&map.state, entry, n, now, false)? {
                 return Ok(permit);
             }
         }
         drop(shard);
-        self.try_slowly(hash, n)
+        self.try_with_limiter(hash, n)
     }
 
     /// Does the same for a key that the map does not keep.
     #[inline(never)]
     fn try_absent(
         &self,
-        shard: MutexGuard<'_, Shard<Q::Owned, T::Contents>>,
+        shard: MutexGuard<'_, Shard<Q::Owned, T>>,
         hash: u32,
         now: Tick,
         n: T::Cost,
     ) -> Result<T::Permit, AcquireError> {
-        let (map, contents) = (self.map(), &self.map().contents);
+        let map = self.map();
         let decided = map.with_absent(
             shard,
             self.key(),
             hash,
             now,
-            |state, now| T::decide_absent(contents, state, n, now),
-            |held, now| T::decide(contents, held, n, now, false),
+            |state, now| T::decide_absent(&map.state, state, n, now),
+            |entry, now| T::decide(&map.state, entry, n, now, false),
         )??;
         self.try_decided(decided, hash, n)
     }
 
     /// Does the same for a key whose limiter may have to decide.
     #[inline(never)]
-    fn try_slowly(&self, hash: u32, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        let decided = self.enter(hash, n, false)?;
+    fn try_with_limiter(&self, hash: u32, n: T::Cost) -> Result<T::Permit, AcquireError> {
+        let decided = self.decide(hash, n, false)?;
         self.try_decided(decided, hash, n)
     }
 
@@ -210,7 +213,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
             Decided::Admitted(permit) => Ok(permit),
             Decided::ByLimiter(limiter) => {
                 self.map().reclaim_limiters(hash);
-                limiter.try_acquire(n)
+                limiter.cost(n.into()).try_enter()
             }
         }
     }
@@ -273,54 +276,75 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         n: T::Cost,
         tick: Tick,
     ) -> Waiting<Acquire<'a, T, Q, S>> {
-        let limiter = self.read(|held| T::Contents::limiter(held.slot).cloned());
+        let limiter = self.read(|entry| T::limiter(entry.slot).cloned());
         match limiter.flatten() {
-            Some(limiter) => Waiting::new(Acquire(State::Waiting(limiter.wait(n, Some(tick))))),
+            Some(limiter) => {
+                let enter = limiter.cost(n.into()).enter_as_of(tick);
+                Waiting::new(Acquire(State::Waiting(enter.into_inner())))
+            }
             None => self.acquire_many(n),
         }
     }
 
     #[inline]
-    pub(super) fn map(&self) -> &Map<Q::Owned, T::Contents, S> {
+    pub(super) fn map(&self) -> &Map<Q::Owned, T, S> {
         self.keyed().map()
     }
 
     /// Takes a permit now, refuses, or returns the limiter that decides the call.
-    fn enter(&self, hash: u32, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
+    fn decide(&self, hash: u32, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
         let map = self.map();
-        let contents = &map.contents;
         map.with_entry(
             self.key(),
             hash,
-            |state, now| T::decide_absent(contents, state, cost, now),
-            |held, now| T::decide(contents, held, cost, now, waits),
+            |state, now| T::decide_absent(&map.state, state, cost, now),
+            |entry, now| T::decide(&map.state, entry, cost, now, waits),
         )?
     }
 
     /// Reads the entry of the key, if it exists, under the lock of its shard.
-    pub(super) fn read<R>(&self, read: impl FnOnce(Held<'_, T::Contents>) -> R) -> Option<R> {
+    pub(super) fn read<R>(&self, read: impl FnOnce(LockedEntry<'_, T>) -> R) -> Option<R> {
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
         shard.find(hash, key).map(read)
     }
 
-    /// Reads the state of the key, or the state that it would have if it were inserted.
-    pub(super) fn state(&self) -> T::State {
-        let (map, key) = (self.map(), self.key());
-        let contents = &map.contents;
-        if let Some(state) = self.read(|held| T::state(contents, held)) {
-            return state;
+    /// Reads the entry of the key, or the one that it would have if it were inserted.
+    pub(super) fn read_or_new<R>(&self, read: impl Fn(LockedEntry<'_, T>) -> R) -> R {
+        if let Some(result) = self.read(&read) {
+            return result;
         }
-        let own = map.own_setting(|| key.to_owned());
+        let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
+        let slot = map.slot_with_setting(|| key.to_owned(), hash);
         let mut shard = map.lock(hash);
-        let held = Held {
-            slot: &mut contents.unused(&mut shard.state, own.as_ref(), hash),
+        let mut slot = slot.unwrap_or_else(|| T::slot(&map.state, &mut shard.state, hash));
+        if shard.closed {
+            // Nobody waits for a new limiter, so this wakes nobody.
+            T::limiter(&slot).inspect(|limiter| limiter.close());
+        }
+        read(LockedEntry {
+            slot: &mut slot,
             closed: shard.closed,
             state: &mut shard.state,
+        })
+    }
+
+    /// Returns the capacity that the limit of the key allows now.
+    pub(super) fn status(&self) -> KeyStatus {
+        let state = &self.map().state;
+        let limiter = match self.read_or_new(|entry| T::status(state, entry)) {
+            Ok(status) => return status,
+            Err(limiter) => limiter,
         };
-        T::state(contents, held)
+        let mut status = LimitStatus::Unknown;
+        limiter.inspect(None, &mut |_, of_limiter| status = of_limiter);
+        KeyStatus {
+            status,
+            chunk_units: limiter.chunk_units(),
+            max_units: limiter.max_units(),
+        }
     }
 }
 
@@ -353,7 +377,7 @@ pub struct Acquire<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(State<'a, 
 
 enum State<'a, T: Kind, Q: ToOwned + ?Sized, S> {
     New(Key<'a, T, Q, S>, T::Cost),
-    Waiting(T::Wait),
+    Waiting(EnterLimiter<T>),
     Over,
 }
 
@@ -367,14 +391,17 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
         if let State::New(key, cost) = &self.0 {
             let (map, cost) = (key.map(), *cost);
             let hash = map.hash(key.key());
-            let decided = key.enter(hash, cost, true);
+            let decided = key.decide(hash, cost, true);
             if let Ok(Decided::ByLimiter(_)) = decided {
                 map.reclaim_limiters(hash);
             }
             self.0 = State::Over;
             match decided? {
                 Decided::Admitted(permit) => return Poll::Ready(Ok(permit)),
-                Decided::ByLimiter(limiter) => self.0 = State::Waiting(limiter.wait(cost, None)),
+                Decided::ByLimiter(limiter) => {
+                    let enter = limiter.cost(cost.into()).enter();
+                    self.0 = State::Waiting(enter.into_inner());
+                }
             }
         }
         let State::Waiting(wait) = &mut self.0 else {

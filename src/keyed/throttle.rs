@@ -21,7 +21,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     }
 
     fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-        T::tick(&self.map().contents, permit)
+        T::tick(&self.map().state, permit)
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
@@ -75,17 +75,17 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     }
 
     fn max_units(&self) -> u64 {
-        T::chunk_and_max_units(self.state()).1
+        self.status().max_units
     }
 
     fn chunk_units(&self) -> u64 {
-        T::chunk_and_max_units(self.state()).0
+        self.status().chunk_units
     }
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Inspect for Key<'_, T, Q, S> {
     fn inspect(&self, _: Option<&T::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-        each(0, T::status(self.state()));
+        each(0, self.status().status);
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::acquire::Limiter;
 use super::limiter::RateLimiter;
 use super::shared::Shared;
-use crate::algorithm::Tat;
+use crate::algorithm::{Ledger, Tat};
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::Tick;
@@ -34,9 +34,10 @@ impl RateLimiter {
         Self::of(Arc::clone(self.shared()), self.quota)
     }
 
-    /// Creates the limiter of a key with a backlog.
-    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<Self> {
-        let shared = Shared::with_backlog(quota, self.config.clone(), generation, tat);
+    /// Creates the limiter of a key.
+    pub(crate) fn promote(&self, ledger: Ledger) -> Arc<Self> {
+        let quota = ledger.quota();
+        let shared = Shared::of_ledger(ledger, self.config.clone());
         Arc::new(Self::of(shared, quota))
     }
 
