@@ -1,11 +1,14 @@
-//! [`Keyed`]: its construction, and the options that both kinds of limits have.
+//! [`Keyed`]: its construction, and the options that both kinds of limits have; and [`Key`], a handle of
+//! one key.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 
-use super::kind::Kind;
+use super::kind::KeyLimit;
 use super::map::{Map, SettingOf};
 use super::when_full::WhenFull;
 use crate::algorithm::QuotaChange;
@@ -153,6 +156,27 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     make_map: fn(&Self) -> Map<K, T, S>,
     pub(super) map: OnceLock<Box<Map<K, T, S>>>,
     pub(super) first_use: FirstUse,
+}
+
+/// The limit that a [`Keyed`](crate::Keyed) has for each key: a [`RateLimiter`](crate::RateLimiter)
+/// or a [`Semaphore`](crate::Semaphore).
+///
+/// Its permit is a [`Charge`](crate::rate::Charge) or an [`OwnedPermit`](crate::semaphore::OwnedPermit), and its
+/// cost a `u64` or a `u32`. Only this crate implements it.
+pub trait Kind: Settle {}
+
+impl<T: Settle> Kind for T {}
+
+/// How a key takes back its permits. It is apart from [`KeyLimit`], because the table knows no handles.
+pub trait Settle: KeyLimit {
+    /// Gives back the unused part of a permit.
+    fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        drop(permit);
+    }
 }
 
 /// This implementation applies to no map, because a clone would be another map. To share a map, put
@@ -345,5 +369,105 @@ impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S> {
             .field("max_keys", &self.max_keys)
             .field("len", &self.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
+/// [`Semaphore`](crate::Semaphore).
+///
+/// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such
+/// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an
+/// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
+/// nothing. The map may drop and insert the entry of the key while this handle exists.
+#[must_use = "a throttle does nothing until it is entered"]
+pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(Parts<'a, T, Q, S>);
+
+/// A map and a key, either both borrowed or both owned.
+enum Parts<'a, T: Kind, Q: ToOwned + ?Sized, S> {
+    Borrowed(&'a Keyed<Q::Owned, T, S>, &'a Q),
+    Shared(Arc<Keyed<Q::Owned, T, S>>, Q::Owned),
+}
+
+/// Handles of single keys.
+impl<K, T: Kind, S> Keyed<K, T, S> {
+    /// Returns a handle of one key. The key may be borrowed: a `&str` for keys that are `String`s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Keyed, Quota};
+    ///
+    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10));
+    /// let ann = users.key("ann");
+    /// assert!(ann.try_acquire().is_ok());
+    /// assert_eq!(users.key(&String::from("ann")).snapshot().available, 0);
+    /// ```
+    #[inline]
+    pub fn key<'a, Q>(&'a self, key: &'a Q) -> Key<'a, T, Q, S>
+    where
+        K: Borrow<Q>,
+        Q: ToOwned<Owned = K> + ?Sized,
+    {
+        Key(Parts::Borrowed(self, key))
+    }
+
+    /// Returns a handle of one key that shares the map, and so may move into a task, a stream or a
+    /// service.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Keyed;
+    ///
+    /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
+    /// let user = Arc::clone(&users).key_owned(7);
+    /// let permit = std::thread::spawn(move || user.try_acquire()).join().unwrap()?;
+    /// assert_eq!(users.key(&7).snapshot().available, 0);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn key_owned(self: Arc<Self>, key: K) -> Key<'static, T, K, S>
+    where
+        K: Clone + 'static,
+        S: 'static,
+    {
+        Key(Parts::Shared(self, key))
+    }
+}
+
+impl<T: Kind, Q: ToOwned + ?Sized, S> Key<'_, T, Q, S> {
+    /// Returns the key.
+    #[inline]
+    pub fn key(&self) -> &Q {
+        match &self.0 {
+            Parts::Borrowed(_, key) => key,
+            Parts::Shared(_, key) => key.borrow(),
+        }
+    }
+
+    /// Returns the map that the key belongs to.
+    #[inline]
+    pub fn keyed(&self) -> &Keyed<Q::Owned, T, S> {
+        match &self.0 {
+            Parts::Borrowed(keyed, _) => keyed,
+            Parts::Shared(keyed, _) => keyed,
+        }
+    }
+}
+
+impl<T: Kind, Q: ToOwned + ?Sized, S> Clone for Key<'_, T, Q, S> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(match &self.0 {
+            Parts::Borrowed(keyed, key) => Parts::Borrowed(keyed, key),
+            Parts::Shared(keyed, key) => Parts::Shared(Arc::clone(keyed), key.borrow().to_owned()),
+        })
+    }
+}
+
+impl<T: Kind, Q: ToOwned + fmt::Debug + ?Sized, S> fmt::Debug for Key<'_, T, Q, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&self.key()).finish()
     }
 }

@@ -1,19 +1,15 @@
-//! One key of a map: [`Key`], the methods common to rates and semaphores, and the future of its
-//! `acquire`.
+//! The methods of a [`Key`] that are common to rates and semaphores, and the future of its `acquire`.
 
-use std::borrow::Borrow;
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 
-use super::Keyed;
-use super::kind::{Decided, EnterLimiter, KeyStatus, Kind};
+use super::kind::{Decided, EnterLimiter, KeyStatus, LockedEntry};
 use super::map::Map;
-use super::shard::{LockedEntry, Shard};
+use super::shard::Shard;
+use super::{Key, Kind};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
@@ -22,90 +18,6 @@ use crate::throttle::{Inspect, Weighted};
 use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
-
-/// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
-/// [`Semaphore`](crate::Semaphore).
-///
-/// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such
-/// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an
-/// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
-/// nothing. The map may drop and insert the entry of the key while this handle exists.
-#[must_use = "a throttle does nothing until it is entered"]
-pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(Parts<'a, T, Q, S>);
-
-/// A map and a key, either both borrowed or both owned.
-enum Parts<'a, T: Kind, Q: ToOwned + ?Sized, S> {
-    Borrowed(&'a Keyed<Q::Owned, T, S>, &'a Q),
-    Shared(Arc<Keyed<Q::Owned, T, S>>, Q::Owned),
-}
-
-/// Handles of single keys.
-impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// Returns a handle of one key. The key may be borrowed: a `&str` for keys that are `String`s.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Keyed, Quota};
-    ///
-    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10));
-    /// let ann = users.key("ann");
-    /// assert!(ann.try_acquire().is_ok());
-    /// assert_eq!(users.key(&String::from("ann")).snapshot().available, 0);
-    /// ```
-    #[inline]
-    pub fn key<'a, Q>(&'a self, key: &'a Q) -> Key<'a, T, Q, S>
-    where
-        K: Borrow<Q>,
-        Q: ToOwned<Owned = K> + ?Sized,
-    {
-        Key(Parts::Borrowed(self, key))
-    }
-
-    /// Returns a handle of one key that shares the map, and so may move into a task, a stream or a
-    /// service.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::Keyed;
-    ///
-    /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
-    /// let user = Arc::clone(&users).key_owned(7);
-    /// let permit = std::thread::spawn(move || user.try_acquire()).join().unwrap()?;
-    /// assert_eq!(users.key(&7).snapshot().available, 0);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[inline]
-    pub fn key_owned(self: Arc<Self>, key: K) -> Key<'static, T, K, S>
-    where
-        K: Clone + 'static,
-        S: 'static,
-    {
-        Key(Parts::Shared(self, key))
-    }
-}
-
-impl<T: Kind, Q: ToOwned + ?Sized, S> Key<'_, T, Q, S> {
-    /// Returns the key.
-    #[inline]
-    pub fn key(&self) -> &Q {
-        match &self.0 {
-            Parts::Borrowed(_, key) => key,
-            Parts::Shared(_, key) => key.borrow(),
-        }
-    }
-
-    /// Returns the map that the key belongs to.
-    #[inline]
-    pub fn keyed(&self) -> &Keyed<Q::Owned, T, S> {
-        match &self.0 {
-            Parts::Borrowed(keyed, _) => keyed,
-            Parts::Shared(keyed, _) => keyed,
-        }
-    }
-}
 
 /// The methods common to keys of rate limiters and of semaphores.
 ///
@@ -162,11 +74,14 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         let hash = map.hash(key);
         let now = map.now();
         let mut shard = map.lock(hash);
-        let Some(entry) = shard.find(hash, key) else {
+        let Some(mut entry) = shard.find(hash, key) else {
             return self.try_absent(shard, hash, now, n);
         };
         if !entry.closed {
-            if let Decided::Admitted(permit) = T::decide(&map.state, entry, n, now, false)? {
+            if let Some(permit) = T::take(&map.state, &mut entry, n, now) {
+                return Ok(permit);
+            }
+            if let Decided::Admitted(permit) = T::decide(&map.state, entry, n, false)? {
                 return Ok(permit);
             }
         }
@@ -190,7 +105,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
             hash,
             now,
             |state, now| T::decide_absent(&map.state, state, n, now),
-            |entry, now| T::decide(&map.state, entry, n, now, false),
+            |entry, now| Self::take_or_decide(map, entry, n, now, false),
         )??;
         self.try_decided(decided, hash, n)
     }
@@ -298,8 +213,21 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
             self.key(),
             hash,
             |state, now| T::decide_absent(&map.state, state, cost, now),
-            |entry, now| T::decide(&map.state, entry, cost, now, waits),
+            |entry, now| Self::take_or_decide(map, entry, cost, now, waits),
         )?
+    }
+
+    fn take_or_decide(
+        map: &Map<Q::Owned, T, S>,
+        mut entry: LockedEntry<'_, T>,
+        cost: T::Cost,
+        now: Tick,
+        waits: bool,
+    ) -> Result<Decided<T>, AcquireError> {
+        match T::take(&map.state, &mut entry, cost, now) {
+            Some(permit) => Ok(Decided::Admitted(permit)),
+            None => T::decide(&map.state, entry, cost, waits),
+        }
     }
 
     /// Reads the entry of the key, if it exists, under the lock of its shard.
@@ -345,22 +273,6 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
             chunk_units: limiter.chunk_units(),
             max_units: limiter.max_units(),
         }
-    }
-}
-
-impl<T: Kind, Q: ToOwned + ?Sized, S> Clone for Key<'_, T, Q, S> {
-    #[inline]
-    fn clone(&self) -> Self {
-        Self(match &self.0 {
-            Parts::Borrowed(keyed, key) => Parts::Borrowed(keyed, key),
-            Parts::Shared(keyed, key) => Parts::Shared(Arc::clone(keyed), key.borrow().to_owned()),
-        })
-    }
-}
-
-impl<T: Kind, Q: ToOwned + fmt::Debug + ?Sized, S> fmt::Debug for Key<'_, T, Q, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Key").field(&self.key()).finish()
     }
 }
 

@@ -6,12 +6,11 @@
 //! it. All others run under no lock.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::key::Key;
-use super::shard::{LockedEntry, Shard};
+use hashbrown::HashTable;
+
 use crate::algorithm::QuotaChange;
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
@@ -19,16 +18,8 @@ use crate::throttle::{Inspect, Weighted};
 use crate::time::Tick;
 use crate::{Throttle, TryThrottle};
 
-/// The limit that a [`Keyed`](crate::Keyed) has for each key: a [`RateLimiter`](crate::RateLimiter)
-/// or a [`Semaphore`](crate::Semaphore).
-///
-/// Its permit is a [`Charge`](crate::rate::Charge) or an [`OwnedPermit`](crate::semaphore::OwnedPermit), and its
-/// cost a `u64` or a `u32`. Only this crate implements it.
-pub trait Kind: KeyLimit {}
-
-impl<T: KeyLimit> Kind for T {}
-
-/// The items of [`Kind`]. No other crate can name this trait, so none can implement it.
+/// What the table and the handle of a key ask of a limit. No other crate can name this trait, so none
+/// can implement it.
 pub trait KeyLimit: Sized + 'static {
     /// The permit of an admitted caller.
     type Permit;
@@ -117,7 +108,8 @@ pub trait KeyLimit: Sized + 'static {
     /// longer need, for the caller to drop under no lock.
     fn reclaim_limiters<K>(
         _map: &Self::MapState,
-        _shard: &mut Shard<K, Self>,
+        _shard: &mut Self::ShardState,
+        _table: &mut HashTable<Entry<K, Self>>,
         _now: Tick,
     ) -> [Option<Self::Limiter>; 2] {
         [None, None]
@@ -154,12 +146,20 @@ pub trait KeyLimit: Sized + 'static {
         None
     }
 
-    /// Decides a call. If it `waits`, the limiter of the key may decide instead.
+    /// Takes a permit, if the entry alone can admit the call.
+    fn take(
+        map: &Self::MapState,
+        entry: &mut LockedEntry<'_, Self>,
+        cost: Self::Cost,
+        now: Tick,
+    ) -> Option<Self::Permit>;
+
+    /// Decides a call that got no permit at a tick from before the lock. If it `waits`, the limiter
+    /// of the key may decide instead.
     fn decide(
         map: &Self::MapState,
         entry: LockedEntry<'_, Self>,
         cost: Self::Cost,
-        now: Tick,
         waits: bool,
     ) -> Result<Decided<Self>, AcquireError>;
 
@@ -168,15 +168,19 @@ pub trait KeyLimit: Sized + 'static {
         map: &Self::MapState,
         entry: LockedEntry<'_, Self>,
     ) -> Result<KeyStatus, Self::Limiter>;
+}
 
-    /// Gives back the unused part of a permit.
-    fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        drop(permit);
-    }
+/// A key and its slot.
+pub struct Entry<K, T: KeyLimit> {
+    pub(super) key: K,
+    pub(super) slot: T::Slot,
+}
+
+/// An entry, under the lock of its shard.
+pub struct LockedEntry<'a, T: KeyLimit> {
+    pub(super) slot: &'a mut T::Slot,
+    pub(super) state: &'a mut T::ShardState,
+    pub(super) closed: bool,
 }
 
 /// The future of a wait for the limiter of a key.

@@ -22,8 +22,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::WhenFull;
-use super::kind::KeyLimit;
-use super::shard::{Entry, LockedEntry, Shard, spread, spread_of};
+use super::kind::{Entry, KeyLimit, LockedEntry};
+use super::shard::{Shard, spread, spread_of};
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, KEYS_PER_SHARD, Mutex, MutexGuard, Ordering, lock};
 use crate::time::Tick;
@@ -279,7 +279,7 @@ impl<K, T: KeyLimit, S: BuildHasher> Map<K, T, S> {
         if let Some(held) = shard.find(hash, key) {
             return Ok(then(held, now));
         }
-        _leftover = T::reclaim_limiters(&self.state, shard, now);
+        _leftover = T::reclaim_limiters(&self.state, &mut shard.state, &mut shard.table, now);
         _evicted = self.make_room(shard, now)?;
         let slot = slot.unwrap_or_else(|| T::slot(&self.state, &mut shard.state, hash));
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
@@ -289,8 +289,9 @@ impl<K, T: KeyLimit, S: BuildHasher> Map<K, T, S> {
     pub(super) fn reclaim_limiters(&self, hash: u32) {
         let now = self.now();
         let _leftover;
-        let mut shard = self.lock(hash);
-        _leftover = T::reclaim_limiters(&self.state, &mut shard, now);
+        let mut guard = self.lock(hash);
+        let shard = &mut *guard;
+        _leftover = T::reclaim_limiters(&self.state, &mut shard.state, &mut shard.table, now);
     }
 
     /// Removes all idle entries, and frees the memory of their slots.

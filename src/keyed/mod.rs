@@ -16,6 +16,5 @@ mod throttle;
 mod when_full;
 
 pub(crate) use self::by_key::Keyed;
-pub use self::key::Key;
-pub use self::kind::Kind;
+pub use self::by_key::{Key, Kind};
 pub use self::when_full::WhenFull;

@@ -9,9 +9,8 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::Keyed;
-use super::key::Key;
-use super::kind::{Decided, KeyLimit, KeyStatus};
-use super::shard::LockedEntry;
+use super::by_key::{Key, Settle};
+use super::kind::{Decided, KeyLimit, KeyStatus, LockedEntry};
 use crate::algorithm::QuotaChange;
 use crate::concurrency::{OwnedPermit, Semaphore};
 use crate::error::AcquireError;
@@ -97,28 +96,32 @@ impl KeyLimit for Semaphore {
     }
 
     #[inline]
+    fn take(_: &Self, entry: &mut LockedEntry<'_, Self>, n: u32, _: Tick) -> Option<OwnedPermit> {
+        let semaphore = &entry.slot.semaphore;
+        semaphore.try_take(n).ok()?;
+        Some(OwnedPermit::new(Arc::clone(semaphore), n))
+    }
+
     fn decide(
         _: &Self,
         entry: LockedEntry<'_, Self>,
         n: u32,
-        _: Tick,
         waits: bool,
     ) -> Result<Decided<Self>, AcquireError> {
-        let semaphore = &entry.slot.semaphore;
-        match semaphore.try_take(n) {
-            Ok(()) => {
-                let permit = OwnedPermit::new(Arc::clone(semaphore), n);
-                Ok(Decided::Admitted(permit))
-            }
-            Err(_) if waits => Ok(Decided::ByLimiter(Arc::clone(semaphore))),
-            Err(error) => Err(error),
+        let semaphore = Arc::clone(&entry.slot.semaphore);
+        if waits {
+            return Ok(Decided::ByLimiter(semaphore));
         }
+        semaphore.try_take(n)?;
+        Ok(Decided::Admitted(OwnedPermit::new(semaphore, n)))
     }
 
     fn status(_: &Self, entry: LockedEntry<'_, Self>) -> Result<KeyStatus, Arc<Self>> {
         Err(Arc::clone(&entry.slot.semaphore))
     }
 }
+
+impl Settle for Semaphore {}
 
 /// One key of a map of semaphores.
 ///

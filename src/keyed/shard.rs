@@ -4,14 +4,14 @@ use std::borrow::Borrow;
 
 use hashbrown::HashTable;
 
-use super::kind::KeyLimit;
+use super::kind::{Entry, KeyLimit, LockedEntry};
 use crate::time::Tick;
 
 /// The maximum number of buckets, many of them perhaps empty, that a search passes.
 const BUCKETS_PER_SEARCH: usize = 64;
 
 /// The state under one lock.
-pub struct Shard<K, T: KeyLimit> {
+pub(super) struct Shard<K, T: KeyLimit> {
     pub(super) table: HashTable<Entry<K, T>>,
     pub(super) state: T::ShardState,
     pub(super) closed: bool,
@@ -22,19 +22,6 @@ pub struct Shard<K, T: KeyLimit> {
     /// The hashes of the entries that searches have looked at.
     #[cfg(test)]
     pub(super) looked_at: Vec<u32>,
-}
-
-/// A key and its slot.
-pub(super) struct Entry<K, T: KeyLimit> {
-    pub(super) key: K,
-    pub(super) slot: T::Slot,
-}
-
-/// An entry, under the lock of its shard.
-pub struct LockedEntry<'a, T: KeyLimit> {
-    pub(super) slot: &'a mut T::Slot,
-    pub(super) state: &'a mut T::ShardState,
-    pub(super) closed: bool,
 }
 
 /// Expands the 32 bits in the slot to 64 for the table. The table takes the bucket from the lowest

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::shard::LockedEntry;
+use super::kind::LockedEntry;
 use super::{Keyed, Kind, WhenFull};
 use crate::rate::QuotaChange;
 use crate::time::{ManualClock, Tick};

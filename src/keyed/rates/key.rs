@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use super::super::key::Key;
-use super::super::shard::LockedEntry;
+use super::super::by_key::{Key, Settle};
+use super::super::kind::LockedEntry;
 use super::limits::LedgerSnapshot;
 use crate::RateLimiter;
 use crate::error::AcquireError;
@@ -161,5 +161,16 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         if let Some(limiter) = limiter.flatten() {
             limiter.refund_part(charge, cost);
         }
+    }
+}
+
+impl Settle for RateLimiter {
+    fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        // It fails only if the map has no room for the key, and then the key owes nothing.
+        let _ = key.settle(charge, used);
     }
 }

@@ -9,13 +9,13 @@
 //!    each runtime. The limiter is not in the list of its shard, so it is never reclaimed into a
 //!    word.
 
-use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::super::key::Key;
-use super::super::kind::{Decided, KeyLimit, KeyStatus};
-use super::super::shard::{LockedEntry, Shard, spread};
+use hashbrown::HashTable;
+
+use super::super::kind::{Decided, Entry, KeyLimit, KeyStatus, LockedEntry};
+use super::super::shard::{Shard, spread};
 use super::slot::{QuotaParams, RateSlot, ShardState, WithQuota};
 use crate::RateLimiter;
 use crate::algorithm::{Ledger, QuotaChange, Receipt, Tat, fresh_generation};
@@ -227,51 +227,6 @@ impl Rates {
         None
     }
 
-    /// Decides a call that was not admitted at a tick from before the lock of the shard: others may
-    /// have charged at later ticks since.
-    #[inline(never)]
-    fn decide_in_lock(
-        &self,
-        entry: LockedEntry<'_, RateLimiter>,
-        cost: u64,
-        waits: bool,
-    ) -> Result<Decided<RateLimiter>, AcquireError> {
-        let mut word = match entry.slot.word(entry.state) {
-            Ok(word) => word,
-            Err(limiter) => return Ok(Decided::ByLimiter(limiter.clone())),
-        };
-        let (mut now, options) = (self.now(), &self.pattern.config);
-        let mut taken = word.take(cost, now);
-        if matches!(taken, Err(Some(_))) && word.is_ahead_of(now) {
-            options.clock.correct();
-            now = self.now();
-            taken = word.take(cost, now);
-        }
-        match taken {
-            Ok(charge) => return Ok(Decided::Admitted(charge)),
-            Err(None) if options.refuses_oversize() => {
-                return Err(AcquireError::exceeds_capacity(word.limit.params.burst()));
-            }
-            // The limiter admits the call once everything is paid off.
-            Err(None) => {}
-            Err(Some(due)) if !waits => {
-                return Err(options.limited(due, now));
-            }
-            Err(Some(due)) => {
-                let after = due.saturating_since(now);
-                // The checks have the same order as in a limiter.
-                if options.max_waiters == 0 {
-                    let after = options.jittered(after);
-                    return Err(AcquireError::after(ErrorKind::QueueFull, after));
-                }
-                if remaining_timeout().is_some_and(|left| after > left) {
-                    return Err(AcquireError::would_take(after));
-                }
-            }
-        }
-        Ok(Decided::ByLimiter(self.limiter_of(entry)))
-    }
-
     /// Does the same as [`idle_after`](KeyLimit::idle_after) for a key with a limiter.
     #[inline(never)]
     fn limiter_idle_after(&self, limiter: &Arc<RateLimiter>, now: Tick) -> Option<u64> {
@@ -415,10 +370,10 @@ impl KeyLimit for RateLimiter {
 
     fn reclaim_limiters<K>(
         rates: &Rates,
-        shard: &mut Shard<K, Self>,
+        state: &mut ShardState,
+        table: &mut HashTable<Entry<K, Self>>,
         now: Tick,
     ) -> [Option<Arc<Self>>; 2] {
-        let Shard { table, state, .. } = shard;
         if state.with_limiters.is_empty() {
             return [None, None];
         }
@@ -486,19 +441,53 @@ impl KeyLimit for RateLimiter {
     }
 
     #[inline(always)]
+    fn take(_: &Rates, entry: &mut LockedEntry<'_, Self>, cost: u64, now: Tick) -> Option<Charge> {
+        let mut word = entry.slot.word(entry.state).ok()?;
+        word.take(cost, now).ok()
+    }
+
+    #[inline(never)]
     fn decide(
         rates: &Rates,
         entry: LockedEntry<'_, Self>,
         cost: u64,
-        now: Tick,
         waits: bool,
     ) -> Result<Decided<Self>, AcquireError> {
-        if let Ok(mut word) = entry.slot.word(entry.state) {
-            if let Ok(charge) = word.take(cost, now) {
-                return Ok(Decided::Admitted(charge));
+        let mut word = match entry.slot.word(entry.state) {
+            Ok(word) => word,
+            Err(limiter) => return Ok(Decided::ByLimiter(limiter.clone())),
+        };
+        // Others may have charged at ticks later than the first one.
+        let (mut now, options) = (rates.now(), &rates.pattern.config);
+        let mut taken = word.take(cost, now);
+        if matches!(taken, Err(Some(_))) && word.is_ahead_of(now) {
+            options.clock.correct();
+            now = rates.now();
+            taken = word.take(cost, now);
+        }
+        match taken {
+            Ok(charge) => return Ok(Decided::Admitted(charge)),
+            Err(None) if options.refuses_oversize() => {
+                return Err(AcquireError::exceeds_capacity(word.limit.params.burst()));
+            }
+            // The limiter admits the call once everything is paid off.
+            Err(None) => {}
+            Err(Some(due)) if !waits => {
+                return Err(options.limited(due, now));
+            }
+            Err(Some(due)) => {
+                let after = due.saturating_since(now);
+                // The checks have the same order as in a limiter.
+                if options.max_waiters == 0 {
+                    let after = options.jittered(after);
+                    return Err(AcquireError::after(ErrorKind::QueueFull, after));
+                }
+                if remaining_timeout().is_some_and(|left| after > left) {
+                    return Err(AcquireError::would_take(after));
+                }
             }
         }
-        rates.decide_in_lock(entry, cost, waits)
+        Ok(Decided::ByLimiter(rates.limiter_of(entry)))
     }
 
     fn status(rates: &Rates, entry: LockedEntry<'_, Self>) -> Result<KeyStatus, Arc<Self>> {
@@ -509,14 +498,5 @@ impl KeyLimit for RateLimiter {
             chunk_units: quota.chunk(decision.limit),
             max_units: key.max_units,
         })
-    }
-
-    fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        // It fails only if the map has no room for the key, and then the key owes nothing.
-        let _ = key.settle(charge, used);
     }
 }
