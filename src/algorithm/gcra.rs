@@ -70,6 +70,18 @@ impl Tat {
         }
     }
 
+    /// Returns the receipt of a charge that has led to this state.
+    #[inline(always)]
+    pub(crate) const fn receipt(self, at: Tick, cost: u64, owed: u64) -> Receipt {
+        Receipt {
+            ticket: self.0,
+            generation: 0,
+            cost,
+            at,
+            owed,
+        }
+    }
+
     /// Returns the end of the same backlog under other parameters; or the unit in the past at which
     /// it ended, rounded up. It does not give out a unit that has begun to pass, so a change makes
     /// nothing available; but nothing is carried over to or from a quota without a limit.
@@ -109,18 +121,19 @@ impl Gcra {
     pub(crate) fn new(promise: &Promise, aligned: bool) -> Self {
         Self {
             aligned,
-            ..Self::of_word(promise.params(), Tat::from_units(0))
+            ..Self::of_word(promise.params(), Tat::from_units(0), Tat::from_units(0))
         }
     }
 
-    /// Creates the rule of a key, whose whole state is a word.
-    pub(crate) fn of_word(params: Params, tat: Tat) -> Self {
+    /// Creates the rule of a key, whose whole state is a word. A backlog that ends by `overdrawn`
+    /// may be beyond the burst.
+    pub(crate) fn of_word(params: Params, tat: Tat, overdrawn: Tat) -> Self {
         Self {
             aligned: true,
             params,
             tat,
             refunds: Refunds::default(),
-            overdrawn: Tat::from_units(0),
+            overdrawn,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use super::shard::{Contents, Shard};
+use super::shard::Shard;
 use super::{Keyed, Kind};
 use crate::algorithm::QuotaChange;
 
@@ -54,8 +54,9 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Clone,
     {
         let map = self.map.get();
-        map.into_iter()
-            .flat_map(|map| map.copies(|slot, state, now| !map.contents.is_idle(slot, state, now)))
+        map.into_iter().flat_map(|map| {
+            map.copies(|slot, shard, now| !T::is_idle(&map.state, shard, slot, now))
+        })
     }
 
     /// Drops the keys for which `keep` returns `false`, with their backlogs. A key that is in use
@@ -83,7 +84,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Clone,
     {
         let Some(map) = self.map.get() else { return };
-        let now = map.contents.now();
+        let now = map.now();
         for key in map.copies(|_, _, _| true) {
             if !keep(&key) {
                 map.remove(&key, now);
@@ -96,7 +97,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     #[doc(alias = "shrink_to_fit")]
     pub fn shrink(&self) {
         if let Some(map) = self.map.get() {
-            map.shrink(map.contents.now());
+            map.shrink(map.now());
         }
     }
 
@@ -141,11 +142,11 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.change_own(key, self.quota_change);
+        self.replace_setting(key, self.quota_change);
     }
 
     /// Does the same, and carries over the spent part in this way.
-    pub(super) fn change_own<Q>(&self, key: &Q, how: Option<QuotaChange>)
+    pub(super) fn replace_setting<Q>(&self, key: &Q, how: Option<QuotaChange>)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -153,15 +154,14 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         let (Some(map), Some(setting_of)) = (self.map.get(), &self.setting_of) else {
             return;
         };
-        let setting = setting_of(&key.to_owned());
-        let own = map.contents.convert(setting);
-        let hash = map.hash(key);
+        let (setting, hash) = (setting_of(&key.to_owned()), map.hash(key));
+        let new = T::slot_with(&map.state, setting, hash);
         let mut shard = map.lock(hash);
-        let Some(held) = shard.find(hash, key) else {
+        let Some(entry) = shard.find(hash, key) else {
             return;
         };
-        let limiter = T::Contents::limiter(held.slot).cloned();
-        map.contents.renew_own(held, &own, how);
+        let limiter = T::limiter(entry.slot).cloned();
+        T::replace_setting(&map.state, entry, new, how);
         drop(shard);
         if let Some(limiter) = limiter {
             limiter.set(setting, how);
@@ -195,15 +195,20 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         map.is_some_and(|map| map.each_shard().all(|shard| shard.closed))
     }
 
-    /// Changes the setting of all keys without their own setting.
+    /// Changes the setting of all keys without their own setting. Under the lock of each shard,
+    /// `change` changes the entries without a limiter.
     #[track_caller]
-    pub(super) fn set_all(&self, setting: T::Setting) {
+    pub(super) fn set_all(
+        &self,
+        setting: T::Setting,
+        change: impl Fn(&T::MapState, &mut Shard<K, T>),
+    ) {
         let map = self.map();
-        let pattern = T::pattern(&map.contents);
+        let pattern = T::pattern(&map.state);
         let how = self.quota_change;
         pattern.set(setting, how);
-        let renew = |shard: &mut Shard<_, _>| {
-            map.contents.renew(shard, how);
+        let limiters = |shard: &mut Shard<_, _>| {
+            change(&map.state, shard);
             match self.setting_of {
                 Some(_) => Vec::new(),
                 None => shard.limiters(),
@@ -211,7 +216,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         };
         // This wakes callers, which may change the setting again. A call that arrives too late with an
         // old setting notices that, and sets the newer one.
-        map.visit_limiters(renew, |limiter| {
+        map.visit_limiters(limiters, |limiter| {
             loop {
                 let current = pattern.setting();
                 limiter.set(current, how);

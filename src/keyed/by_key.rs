@@ -1,11 +1,14 @@
-//! [`Keyed`]: its construction, the options that both kinds of limits have, and the trait of a kind.
+//! [`Keyed`]: its construction, and the options that both kinds of limits have; and [`Key`], a handle of
+//! one key.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 
-use self::kind::KeyLimit;
+use super::kind::KeyLimit;
 use super::map::{Map, SettingOf};
 use super::when_full::WhenFull;
 use crate::algorithm::QuotaChange;
@@ -150,158 +153,51 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     hasher: Option<S>,
     /// Creates the map at the first use. The constructors set it, so only they require `Default`
     /// and `Clone` of the hasher.
-    make_map: fn(&Self) -> Map<K, T::Contents, S>,
-    pub(super) map: OnceLock<Box<Map<K, T::Contents, S>>>,
+    make_map: fn(&Self) -> Map<K, T, S>,
+    pub(super) map: OnceLock<Box<Map<K, T, S>>>,
     pub(super) first_use: FirstUse,
 }
 
-/// The limit that a [`Keyed`] has for each key: a [`RateLimiter`](crate::RateLimiter) or a
-/// [`Semaphore`](crate::Semaphore).
+/// The limit that a [`Keyed`](crate::Keyed) has for each key: a [`RateLimiter`](crate::RateLimiter)
+/// or a [`Semaphore`](crate::Semaphore).
 ///
 /// Its permit is a [`Charge`](crate::rate::Charge) or an [`OwnedPermit`](crate::semaphore::OwnedPermit), and its
 /// cost a `u64` or a `u32`. Only this crate implements it.
-pub trait Kind: KeyLimit {}
+pub trait Kind: Settle {}
 
-impl<T: KeyLimit> Kind for T {}
+impl<T: Settle> Kind for T {}
+
+/// How a key takes back its permits. It is apart from [`KeyLimit`], because the table knows no handles.
+pub trait Settle: KeyLimit {
+    /// Gives back the unused part of a permit.
+    fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        drop(permit);
+    }
+}
 
 /// This implementation applies to no map, because a clone would be another map. To share a map, put
 /// it in an [`Arc`]; the compiler's error says so.
 impl<K, T: Kind, S> Clone for Keyed<K, T, S>
 where
-    Self: kind::InAnArc,
+    Self: InAnArc,
 {
     fn clone(&self) -> Self {
-        kind::InAnArc::handle(self)
+        InAnArc::handle(self)
     }
 }
 
-/// It has no name outside of `keyed`, so that only the two kinds of limits there implement the trait.
-pub(super) mod kind {
-    use std::fmt;
-    use std::hash::{BuildHasher, Hash};
-    use std::sync::Arc;
-
-    use super::super::key::Key;
-    use super::super::shard::{Contents, Held};
-    use crate::algorithm::QuotaChange;
-    use crate::error::AcquireError;
-    use crate::status::LimitStatus;
-    use crate::time::Tick;
-
-    /// Marks a type whose clone is another handle of it. No map is one.
-    #[diagnostic::on_unimplemented(
-        message = "a `Keyed` has no `clone`: put it in an `Arc`, and clone that",
-        label = "the map itself, not a handle of it",
-        note = "`let map = Arc::new(map);` and then `Arc::clone(&map)`; or put it in a `static`"
-    )]
-    pub trait InAnArc {
-        fn handle(&self) -> Self;
-    }
-
-    /// The items of [`Kind`](super::Kind). No other crate can name this trait.
-    pub trait KeyLimit: Sized + 'static {
-        /// The permit of an admitted caller.
-        type Permit;
-
-        /// The type of a cost: `u64` for rates, and `u32` for permits.
-        type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
-
-        /// A wait in the queue of a key.
-        type Wait: Future<Output = Result<Self::Permit, AcquireError>> + Unpin;
-
-        /// A quota, or a number of permits.
-        type Setting: Copy + PartialEq + fmt::Display;
-
-        /// The name of a setting in debug output.
-        const SETTING: &'static str;
-
-        /// The contents of a map.
-        type Contents: Contents<Limiter = Self, Setting = Self::Setting>;
-
-        /// The state of one key, read under the lock of its shard.
-        type State;
-
-        /// Returns the limit unchanged, for the options of keys.
-        ///
-        /// # Panics
-        ///
-        /// Panics if the limit has been used, or cannot be the limit of a key.
-        #[track_caller]
-        fn into_pattern(self) -> Self;
-
-        /// Creates the contents of a map whose limits have the options of this one. `has_own` says whether keys
-        /// have settings of their own.
-        fn contents(&self, has_own: bool) -> Self::Contents;
-
-        /// Returns the limit that has the current setting of all keys.
-        fn pattern(contents: &Self::Contents) -> &Self;
-
-        fn setting(&self) -> Self::Setting;
-
-        /// Changes the setting. A rate carries over what was spent in this way, or in the default
-        /// one of its algorithm.
-        #[track_caller]
-        fn set(&self, setting: Self::Setting, how: Option<QuotaChange>);
-
-        fn close(&self);
-
-        fn try_acquire(self: Arc<Self>, cost: Self::Cost) -> Result<Self::Permit, AcquireError>;
-
-        /// Waits, as of a tick if there is one, like
-        /// [`Throttle::enter_as_of`](crate::Throttle::enter_as_of).
-        fn wait(self: Arc<Self>, cost: Self::Cost, as_of: Option<Tick>) -> Self::Wait;
-
-        /// Returns the tick of a permit, or the current one, like
-        /// [`Throttle::tick`](crate::Throttle::tick).
-        fn tick(_contents: &Self::Contents, _permit: Option<&Self::Permit>) -> Option<Tick> {
-            None
-        }
-
-        /// Decides a call that needs no entry: one that costs nothing, or is never admitted.
-        fn decide_absent(
-            _contents: &Self::Contents,
-            _state: &<Self::Contents as Contents>::ShardState,
-            _cost: Self::Cost,
-            _now: Tick,
-        ) -> Option<Result<Decided<Self>, AcquireError>> {
-            None
-        }
-
-        /// Decides a call.
-        fn decide(
-            contents: &Self::Contents,
-            held: Held<'_, Self::Contents>,
-            cost: Self::Cost,
-            now: Tick,
-            waits: bool,
-        ) -> Result<Decided<Self>, AcquireError>;
-
-        /// Reads the state of a key.
-        fn state(contents: &Self::Contents, held: Held<'_, Self::Contents>) -> Self::State;
-
-        /// Returns the capacity that the limit of a key allows now.
-        fn status(state: Self::State) -> LimitStatus;
-
-        /// Returns the chunk size of a key for adapters, and the maximum cost of one call now, at
-        /// least 1.
-        fn chunk_and_max_units(state: Self::State) -> (u64, u64);
-
-        /// Gives back the unused part of a permit.
-        fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
-        where
-            Q: Hash + Eq + ToOwned + ?Sized,
-            S: BuildHasher,
-        {
-            drop(permit);
-        }
-    }
-
-    /// The decision of the entry of a key about a call that it does not refuse.
-    pub enum Decided<T: KeyLimit> {
-        Admitted(T::Permit),
-        /// The limiter of the key decides, under no lock of the map.
-        ByLimiter(Arc<T>),
-    }
+/// Marks a type whose clone is another handle of it. No map is one.
+#[diagnostic::on_unimplemented(
+    message = "a `Keyed` has no `clone`: put it in an `Arc`, and clone that",
+    label = "the map itself, not a handle of it",
+    note = "`let map = Arc::new(map);` and then `Arc::clone(&map)`; or put it in a `static`"
+)]
+pub trait InAnArc {
+    fn handle(&self) -> Self;
 }
 
 /// Construction of a map of either kind.
@@ -420,7 +316,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     }
 
     #[inline]
-    pub(super) fn map(&self) -> &Map<K, T::Contents, S> {
+    pub(super) fn map(&self) -> &Map<K, T, S> {
         match self.map.get() {
             Some(map) => map,
             None => self.begin(),
@@ -428,17 +324,17 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     }
 
     #[cold]
-    fn begin(&self) -> &Map<K, T::Contents, S> {
+    fn begin(&self) -> &Map<K, T, S> {
         self.first_use.begin();
         self.map.get_or_init(|| Box::new((self.make_map)(self)))
     }
 
-    fn new_map(&self) -> Map<K, T::Contents, S>
+    fn new_map(&self) -> Map<K, T, S>
     where
         S: Default + Clone,
     {
         Map::new(
-            self.pattern.contents(self.setting_of.is_some()),
+            self.pattern.map_state(self.setting_of.is_some()),
             self.setting_of.clone(),
             self.hasher.clone().unwrap_or_default(),
             self.max_keys,
@@ -450,7 +346,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     pub(super) fn setting(&self) -> T::Setting {
         let begun = self.map.get();
         begun
-            .map_or(&self.pattern, |map| T::pattern(&map.contents))
+            .map_or(&self.pattern, |map| T::pattern(&map.state))
             .setting()
     }
 
@@ -473,5 +369,105 @@ impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S> {
             .field("max_keys", &self.max_keys)
             .field("len", &self.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
+/// [`Semaphore`](crate::Semaphore).
+///
+/// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such
+/// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an
+/// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
+/// nothing. The map may drop and insert the entry of the key while this handle exists.
+#[must_use = "a throttle does nothing until it is entered"]
+pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(Parts<'a, T, Q, S>);
+
+/// A map and a key, either both borrowed or both owned.
+enum Parts<'a, T: Kind, Q: ToOwned + ?Sized, S> {
+    Borrowed(&'a Keyed<Q::Owned, T, S>, &'a Q),
+    Shared(Arc<Keyed<Q::Owned, T, S>>, Q::Owned),
+}
+
+/// Handles of single keys.
+impl<K, T: Kind, S> Keyed<K, T, S> {
+    /// Returns a handle of one key. The key may be borrowed: a `&str` for keys that are `String`s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Keyed, Quota};
+    ///
+    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10));
+    /// let ann = users.key("ann");
+    /// assert!(ann.try_acquire().is_ok());
+    /// assert_eq!(users.key(&String::from("ann")).snapshot().available, 0);
+    /// ```
+    #[inline]
+    pub fn key<'a, Q>(&'a self, key: &'a Q) -> Key<'a, T, Q, S>
+    where
+        K: Borrow<Q>,
+        Q: ToOwned<Owned = K> + ?Sized,
+    {
+        Key(Parts::Borrowed(self, key))
+    }
+
+    /// Returns a handle of one key that shares the map, and so may move into a task, a stream or a
+    /// service.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Keyed;
+    ///
+    /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
+    /// let user = Arc::clone(&users).key_owned(7);
+    /// let permit = std::thread::spawn(move || user.try_acquire()).join().unwrap()?;
+    /// assert_eq!(users.key(&7).snapshot().available, 0);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn key_owned(self: Arc<Self>, key: K) -> Key<'static, T, K, S>
+    where
+        K: Clone + 'static,
+        S: 'static,
+    {
+        Key(Parts::Shared(self, key))
+    }
+}
+
+impl<T: Kind, Q: ToOwned + ?Sized, S> Key<'_, T, Q, S> {
+    /// Returns the key.
+    #[inline]
+    pub fn key(&self) -> &Q {
+        match &self.0 {
+            Parts::Borrowed(_, key) => key,
+            Parts::Shared(_, key) => key.borrow(),
+        }
+    }
+
+    /// Returns the map that the key belongs to.
+    #[inline]
+    pub fn keyed(&self) -> &Keyed<Q::Owned, T, S> {
+        match &self.0 {
+            Parts::Borrowed(keyed, _) => keyed,
+            Parts::Shared(keyed, _) => keyed,
+        }
+    }
+}
+
+impl<T: Kind, Q: ToOwned + ?Sized, S> Clone for Key<'_, T, Q, S> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(match &self.0 {
+            Parts::Borrowed(keyed, key) => Parts::Borrowed(keyed, key),
+            Parts::Shared(keyed, key) => Parts::Shared(Arc::clone(keyed), key.borrow().to_owned()),
+        })
+    }
+}
+
+impl<T: Kind, Q: ToOwned + fmt::Debug + ?Sized, S> fmt::Debug for Key<'_, T, Q, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&self.key()).finish()
     }
 }

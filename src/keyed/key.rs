@@ -1,108 +1,23 @@
-//! One key of a map: [`Key`], the methods common to rates and semaphores, and the future of its
-//! `acquire`.
+//! The methods of a [`Key`] that are common to rates and semaphores, and the future of its `acquire`.
 
-use std::borrow::Borrow;
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 
-use super::by_key::kind::Decided;
+use super::kind::{Decided, EnterLimiter, KeyStatus, LockedEntry};
 use super::map::Map;
-use super::shard::{Contents, Held, Shard};
-use super::{Keyed, Kind};
+use super::shard::Shard;
+use super::{Key, Kind};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
+use crate::status::LimitStatus;
 use crate::sync::MutexGuard;
+use crate::throttle::{Inspect, Weighted};
 use crate::time::Tick;
 use crate::wait::Waiting;
-
-/// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
-/// [`Semaphore`](crate::Semaphore).
-///
-/// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such
-/// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an
-/// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
-/// nothing. The map may drop and insert the entry of the key while this handle exists.
-#[must_use = "a throttle does nothing until it is entered"]
-pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(Parts<'a, T, Q, S>);
-
-/// A map and a key, either both borrowed or both owned.
-enum Parts<'a, T: Kind, Q: ToOwned + ?Sized, S> {
-    Borrowed(&'a Keyed<Q::Owned, T, S>, &'a Q),
-    Shared(Arc<Keyed<Q::Owned, T, S>>, Q::Owned),
-}
-
-/// Handles of single keys.
-impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// Returns a handle of one key. The key may be borrowed: a `&str` for keys that are `String`s.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Keyed, Quota};
-    ///
-    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10));
-    /// let ann = users.key("ann");
-    /// assert!(ann.try_acquire().is_ok());
-    /// assert_eq!(users.key(&String::from("ann")).snapshot().available, 0);
-    /// ```
-    #[inline]
-    pub fn key<'a, Q>(&'a self, key: &'a Q) -> Key<'a, T, Q, S>
-    where
-        K: Borrow<Q>,
-        Q: ToOwned<Owned = K> + ?Sized,
-    {
-        Key(Parts::Borrowed(self, key))
-    }
-
-    /// Returns a handle of one key that shares the map, and so may move into a task, a stream or a
-    /// service.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::Keyed;
-    ///
-    /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
-    /// let user = Arc::clone(&users).key_owned(7);
-    /// let permit = std::thread::spawn(move || user.try_acquire()).join().unwrap()?;
-    /// assert_eq!(users.key(&7).snapshot().available, 0);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[inline]
-    pub fn key_owned(self: Arc<Self>, key: K) -> Key<'static, T, K, S>
-    where
-        K: Clone + 'static,
-        S: 'static,
-    {
-        Key(Parts::Shared(self, key))
-    }
-}
-
-impl<T: Kind, Q: ToOwned + ?Sized, S> Key<'_, T, Q, S> {
-    /// Returns the key.
-    #[inline]
-    pub fn key(&self) -> &Q {
-        match &self.0 {
-            Parts::Borrowed(_, key) => key,
-            Parts::Shared(_, key) => key.borrow(),
-        }
-    }
-
-    /// Returns the map that the key belongs to.
-    #[inline]
-    pub fn keyed(&self) -> &Keyed<Q::Owned, T, S> {
-        match &self.0 {
-            Parts::Borrowed(keyed, _) => keyed,
-            Parts::Shared(keyed, _) => keyed,
-        }
-    }
-}
+use crate::{Throttle, TryThrottle};
 
 /// The methods common to keys of rate limiters and of semaphores.
 ///
@@ -157,45 +72,48 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         // Nearly every call needs only this: one hash, one reading of the clock, one lock.
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
-        let now = map.contents.now();
+        let now = map.now();
         let mut shard = map.lock(hash);
-        let Some(held) = shard.find(hash, key) else {
+        let Some(mut entry) = shard.find(hash, key) else {
             return self.try_absent(shard, hash, now, n);
         };
-        if !held.closed {
-            if let Decided::Admitted(permit) = T::decide(&map.contents, held, n, now, false)? {
+        if !entry.closed {
+            if let Some(permit) = T::take(&map.state, &mut entry, n, now) {
+                return Ok(permit);
+            }
+            if let Decided::Admitted(permit) = T::decide(&map.state, entry, n, false)? {
                 return Ok(permit);
             }
         }
         drop(shard);
-        self.try_slowly(hash, n)
+        self.try_with_limiter(hash, n)
     }
 
     /// Does the same for a key that the map does not keep.
     #[inline(never)]
     fn try_absent(
         &self,
-        shard: MutexGuard<'_, Shard<Q::Owned, T::Contents>>,
+        shard: MutexGuard<'_, Shard<Q::Owned, T>>,
         hash: u32,
         now: Tick,
         n: T::Cost,
     ) -> Result<T::Permit, AcquireError> {
-        let (map, contents) = (self.map(), &self.map().contents);
+        let map = self.map();
         let decided = map.with_absent(
             shard,
             self.key(),
             hash,
             now,
-            |state, now| T::decide_absent(contents, state, n, now),
-            |held, now| T::decide(contents, held, n, now, false),
+            |state, now| T::decide_absent(&map.state, state, n, now),
+            |entry, now| Self::take_or_decide(map, entry, n, now, false),
         )??;
         self.try_decided(decided, hash, n)
     }
 
     /// Does the same for a key whose limiter may have to decide.
     #[inline(never)]
-    fn try_slowly(&self, hash: u32, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        let decided = self.enter(hash, n, false)?;
+    fn try_with_limiter(&self, hash: u32, n: T::Cost) -> Result<T::Permit, AcquireError> {
+        let decided = self.decide(hash, n, false)?;
         self.try_decided(decided, hash, n)
     }
 
@@ -210,7 +128,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
             Decided::Admitted(permit) => Ok(permit),
             Decided::ByLimiter(limiter) => {
                 self.map().reclaim_limiters(hash);
-                limiter.try_acquire(n)
+                limiter.cost(n.into()).try_enter()
             }
         }
     }
@@ -273,70 +191,88 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         n: T::Cost,
         tick: Tick,
     ) -> Waiting<Acquire<'a, T, Q, S>> {
-        let limiter = self.read(|held| T::Contents::limiter(held.slot).cloned());
+        let limiter = self.read(|entry| T::limiter(entry.slot).cloned());
         match limiter.flatten() {
-            Some(limiter) => Waiting::new(Acquire(State::Waiting(limiter.wait(n, Some(tick))))),
+            Some(limiter) => {
+                let enter = limiter.cost(n.into()).enter_as_of(tick);
+                Waiting::new(Acquire(State::Waiting(enter.into_inner())))
+            }
             None => self.acquire_many(n),
         }
     }
 
     #[inline]
-    pub(super) fn map(&self) -> &Map<Q::Owned, T::Contents, S> {
+    pub(super) fn map(&self) -> &Map<Q::Owned, T, S> {
         self.keyed().map()
     }
 
     /// Takes a permit now, refuses, or returns the limiter that decides the call.
-    fn enter(&self, hash: u32, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
+    fn decide(&self, hash: u32, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
         let map = self.map();
-        let contents = &map.contents;
         map.with_entry(
             self.key(),
             hash,
-            |state, now| T::decide_absent(contents, state, cost, now),
-            |held, now| T::decide(contents, held, cost, now, waits),
+            |state, now| T::decide_absent(&map.state, state, cost, now),
+            |entry, now| Self::take_or_decide(map, entry, cost, now, waits),
         )?
     }
 
+    fn take_or_decide(
+        map: &Map<Q::Owned, T, S>,
+        mut entry: LockedEntry<'_, T>,
+        cost: T::Cost,
+        now: Tick,
+        waits: bool,
+    ) -> Result<Decided<T>, AcquireError> {
+        match T::take(&map.state, &mut entry, cost, now) {
+            Some(permit) => Ok(Decided::Admitted(permit)),
+            None => T::decide(&map.state, entry, cost, waits),
+        }
+    }
+
     /// Reads the entry of the key, if it exists, under the lock of its shard.
-    pub(super) fn read<R>(&self, read: impl FnOnce(Held<'_, T::Contents>) -> R) -> Option<R> {
+    pub(super) fn read<R>(&self, read: impl FnOnce(LockedEntry<'_, T>) -> R) -> Option<R> {
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
         shard.find(hash, key).map(read)
     }
 
-    /// Reads the state of the key, or the state that it would have if it were inserted.
-    pub(super) fn state(&self) -> T::State {
-        let (map, key) = (self.map(), self.key());
-        let contents = &map.contents;
-        if let Some(state) = self.read(|held| T::state(contents, held)) {
-            return state;
+    /// Reads the entry of the key, or the one that it would have if it were inserted.
+    pub(super) fn read_or_new<R>(&self, read: impl Fn(LockedEntry<'_, T>) -> R) -> R {
+        if let Some(result) = self.read(&read) {
+            return result;
         }
-        let own = map.own_setting(|| key.to_owned());
+        let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
+        let slot = map.slot_with_setting(|| key.to_owned(), hash);
         let mut shard = map.lock(hash);
-        let held = Held {
-            slot: &mut contents.unused(&mut shard.state, own.as_ref(), hash),
+        let mut slot = slot.unwrap_or_else(|| T::slot(&map.state, &mut shard.state, hash));
+        if shard.closed {
+            // Nobody waits for a new limiter, so this wakes nobody.
+            T::limiter(&slot).inspect(|limiter| limiter.close());
+        }
+        read(LockedEntry {
+            slot: &mut slot,
             closed: shard.closed,
             state: &mut shard.state,
-        };
-        T::state(contents, held)
-    }
-}
-
-impl<T: Kind, Q: ToOwned + ?Sized, S> Clone for Key<'_, T, Q, S> {
-    #[inline]
-    fn clone(&self) -> Self {
-        Self(match &self.0 {
-            Parts::Borrowed(keyed, key) => Parts::Borrowed(keyed, key),
-            Parts::Shared(keyed, key) => Parts::Shared(Arc::clone(keyed), key.borrow().to_owned()),
         })
     }
-}
 
-impl<T: Kind, Q: ToOwned + fmt::Debug + ?Sized, S> fmt::Debug for Key<'_, T, Q, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Key").field(&self.key()).finish()
+    /// Returns the capacity that the limit of the key allows now.
+    pub(super) fn status(&self) -> KeyStatus {
+        let state = &self.map().state;
+        let limiter = match self.read_or_new(|entry| T::status(state, entry)) {
+            Ok(status) => return status,
+            Err(limiter) => limiter,
+        };
+        let mut status = LimitStatus::Unknown;
+        limiter.inspect(None, &mut |_, of_limiter| status = of_limiter);
+        KeyStatus {
+            status,
+            chunk_units: limiter.chunk_units(),
+            max_units: limiter.max_units(),
+        }
     }
 }
 
@@ -353,7 +289,7 @@ pub struct Acquire<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(State<'a, 
 
 enum State<'a, T: Kind, Q: ToOwned + ?Sized, S> {
     New(Key<'a, T, Q, S>, T::Cost),
-    Waiting(T::Wait),
+    Waiting(EnterLimiter<T>),
     Over,
 }
 
@@ -367,14 +303,17 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
         if let State::New(key, cost) = &self.0 {
             let (map, cost) = (key.map(), *cost);
             let hash = map.hash(key.key());
-            let decided = key.enter(hash, cost, true);
+            let decided = key.decide(hash, cost, true);
             if let Ok(Decided::ByLimiter(_)) = decided {
                 map.reclaim_limiters(hash);
             }
             self.0 = State::Over;
             match decided? {
                 Decided::Admitted(permit) => return Poll::Ready(Ok(permit)),
-                Decided::ByLimiter(limiter) => self.0 = State::Waiting(limiter.wait(cost, None)),
+                Decided::ByLimiter(limiter) => {
+                    let enter = limiter.cost(cost.into()).enter();
+                    self.0 = State::Waiting(enter.into_inner());
+                }
             }
         }
         let State::Waiting(wait) = &mut self.0 else {

@@ -22,7 +22,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::WhenFull;
-use super::shard::{Contents, Entry, Held, Shard, spread, spread_of};
+use super::kind::{Entry, KeyLimit, LockedEntry};
+use super::shard::{Shard, spread, spread_of};
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, KEYS_PER_SHARD, Mutex, MutexGuard, Ordering, lock};
 use crate::time::Tick;
@@ -41,11 +42,11 @@ const MOST_KEYS_PER_SHARD: usize = 1 << 16;
 pub(super) type SettingOf<K, Setting> = Arc<dyn Fn(&K) -> Setting + Send + Sync>;
 
 /// The keys of a map, in shards.
-pub(super) struct Map<K, C: Contents, S> {
-    pub(super) contents: C,
-    setting_of: Option<SettingOf<K, C::Setting>>,
+pub(super) struct Map<K, T: KeyLimit, S> {
+    pub(super) state: T::MapState,
+    setting_of: Option<SettingOf<K, T::Setting>>,
     hasher: S,
-    shards: Box<[Padded<Shard<K, C>>]>,
+    shards: Box<[Padded<Shard<K, T>>]>,
     len: AtomicUsize,
     max_keys: usize,
     when_full: WhenFull,
@@ -53,7 +54,7 @@ pub(super) struct Map<K, C: Contents, S> {
 
 /// A lock on its own cache lines, so that threads that use other shards do not contend for them.
 #[repr(align(128))]
-struct Padded<T>(Mutex<T>);
+struct Padded<P>(Mutex<P>);
 
 /// Returns the number of shards for a map of `max_keys` keys.
 fn shards_for(max_keys: usize) -> usize {
@@ -70,18 +71,18 @@ fn shards_for(max_keys: usize) -> usize {
         .max(needed.next_power_of_two())
 }
 
-impl<K, C: Contents, S> Map<K, C, S> {
+impl<K, T: KeyLimit, S> Map<K, T, S> {
     pub(super) fn new(
-        contents: C,
-        setting_of: Option<SettingOf<K, C::Setting>>,
+        state: T::MapState,
+        setting_of: Option<SettingOf<K, T::Setting>>,
         hasher: S,
         max_keys: usize,
         when_full: WhenFull,
     ) -> Self {
-        let shard = |_| Padded(Mutex::new(Shard::new(&contents)));
+        let shard = |_| Padded(Mutex::new(Shard::new(&state)));
         Self {
             shards: (0..shards_for(max_keys)).map(shard).collect(),
-            contents,
+            state,
             setting_of,
             hasher,
             len: AtomicUsize::new(0),
@@ -94,22 +95,33 @@ impl<K, C: Contents, S> Map<K, C, S> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Calls the user's function for a key, if there is one, and converts the result.
-    pub(super) fn own_setting<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Own> {
+    /// Returns the current tick, if limits are rates.
+    #[inline]
+    pub(super) fn now(&self) -> Tick {
+        T::tick(&self.state, None).unwrap_or_default()
+    }
+
+    /// Calls the user's function for a key, if there is one, and returns a slot with its result.
+    pub(super) fn slot_with_setting<B: Borrow<K>>(
+        &self,
+        key: impl FnOnce() -> B,
+        hash: u32,
+    ) -> Option<T::Slot> {
         let setting_of = self.setting_of.as_ref()?;
-        Some(self.contents.convert(setting_of(key().borrow())))
+        let setting = setting_of(key().borrow());
+        Some(T::slot_with(&self.state, setting, hash))
     }
 
     /// Locks the shard of a hash. The highest bits choose the shard, since a table uses the lowest
     /// ones.
     #[inline]
-    pub(super) fn lock(&self, hash: u32) -> MutexGuard<'_, Shard<K, C>> {
+    pub(super) fn lock(&self, hash: u32) -> MutexGuard<'_, Shard<K, T>> {
         let shard = (u64::from(hash) * self.shards.len() as u64) >> 32;
         lock(&self.shards[shard as usize].0)
     }
 
     /// Locks the shard of a hash, unless the map is closed.
-    fn lock_open(&self, hash: u32) -> Result<MutexGuard<'_, Shard<K, C>>, AcquireError> {
+    fn lock_open(&self, hash: u32) -> Result<MutexGuard<'_, Shard<K, T>>, AcquireError> {
         let shard = self.lock(hash);
         if shard.closed {
             Err(AcquireError::new(ErrorKind::Closed))
@@ -119,7 +131,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
     }
 
     /// Locks the shards one after the other.
-    pub(super) fn each_shard(&self) -> impl Iterator<Item = MutexGuard<'_, Shard<K, C>>> {
+    pub(super) fn each_shard(&self) -> impl Iterator<Item = MutexGuard<'_, Shard<K, T>>> {
         self.shards.iter().map(|shard| lock(&shard.0))
     }
 
@@ -127,8 +139,8 @@ impl<K, C: Contents, S> Map<K, C, S> {
     /// during a visit.
     pub(super) fn visit_limiters(
         &self,
-        of_shard: impl Fn(&mut Shard<K, C>) -> Vec<Arc<C::Limiter>>,
-        visit: impl Fn(&C::Limiter),
+        of_shard: impl Fn(&mut Shard<K, T>) -> Vec<T::Limiter>,
+        visit: impl Fn(&T),
     ) {
         for mut shard in self.each_shard() {
             let limiters = of_shard(&mut shard);
@@ -152,12 +164,12 @@ impl<K, C: Contents, S> Map<K, C, S> {
     /// Makes room for a new entry: counts it, or evicts another entry.
     fn make_room(
         &self,
-        shard: &mut Shard<K, C>,
+        shard: &mut Shard<K, T>,
         now: Tick,
-    ) -> Result<Option<Entry<K, C>>, AcquireError> {
+    ) -> Result<Option<Entry<K, T>>, AcquireError> {
         if self.len() < self.max_keys {
             let before = Tick::from_nanos(now.as_nanos().saturating_sub(IDLE_NANOS));
-            if let Some(bucket) = shard.next_if_idle(&self.contents, before) {
+            if let Some(bucket) = shard.next_if_idle(&self.state, before) {
                 return Ok(shard.remove(bucket));
             }
             if self.count_up() {
@@ -169,11 +181,11 @@ impl<K, C: Contents, S> Map<K, C, S> {
     }
 
     /// Finds an entry that can be evicted.
-    fn evictable(&self, shard: &mut Shard<K, C>, now: Tick) -> Result<usize, AcquireError> {
-        match shard.find_soonest_idle(&self.contents, ENTRIES_WHEN_FULL, now) {
+    fn evictable(&self, shard: &mut Shard<K, T>, now: Tick) -> Result<usize, AcquireError> {
+        match shard.find_soonest_idle(&self.state, ENTRIES_WHEN_FULL, now) {
             Some((bucket, after)) if after == 0 || self.when_full == WhenFull::Evict => Ok(bucket),
             Some((_, after)) => {
-                let after = self.contents.jittered(Duration::from_nanos(after));
+                let after = T::jittered(&self.state, Duration::from_nanos(after));
                 Err(AcquireError::after(ErrorKind::TooManyKeys, after))
             }
             None => Err(AcquireError::new(ErrorKind::TooManyKeys)),
@@ -181,7 +193,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
     }
 }
 
-impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
+impl<K, T: KeyLimit, S: BuildHasher> Map<K, T, S> {
     /// Hashes a key, and makes all bits of the result depend on all others, because good fast
     /// hashers leave that mixing to the table.
     #[inline]
@@ -200,14 +212,14 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         &self,
         key: &Q,
         hash: u32,
-        absent: impl FnOnce(&C::ShardState, Tick) -> Option<R>,
-        then: impl FnOnce(Held<'_, C>, Tick) -> R,
+        absent: impl FnOnce(&T::ShardState, Tick) -> Option<R>,
+        then: impl FnOnce(LockedEntry<'_, T>, Tick) -> R,
     ) -> Result<R, AcquireError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let now = self.contents.now();
+        let now = self.now();
         let mut shard = self.lock_open(hash)?;
         match shard.find(hash, key) {
             Some(held) => Ok(then(held, now)),
@@ -219,12 +231,12 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     #[inline(always)]
     pub(super) fn with_absent<Q, R>(
         &self,
-        mut shard: MutexGuard<'_, Shard<K, C>>,
+        mut shard: MutexGuard<'_, Shard<K, T>>,
         key: &Q,
         hash: u32,
         now: Tick,
-        absent: impl FnOnce(&C::ShardState, Tick) -> Option<R>,
-        then: impl FnOnce(Held<'_, C>, Tick) -> R,
+        absent: impl FnOnce(&T::ShardState, Tick) -> Option<R>,
+        then: impl FnOnce(LockedEntry<'_, T>, Tick) -> R,
     ) -> Result<R, AcquireError>
     where
         K: Borrow<Q>,
@@ -250,42 +262,44 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         &self,
         key: &Q,
         hash: u32,
-        then: impl FnOnce(Held<'_, C>, Tick) -> R,
+        then: impl FnOnce(LockedEntry<'_, T>, Tick) -> R,
     ) -> Result<R, AcquireError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let owned = key.to_owned();
-        let own = self.own_setting(|| &owned);
+        let slot = self.slot_with_setting(|| &owned, hash);
         // This is declared before the lock, so it is dropped after the release of the lock.
         let (_leftover, _evicted);
         let mut guard = self.lock_open(hash)?;
         let shard = &mut *guard;
-        let now = self.contents.now();
+        let now = self.now();
         // Another call may have inserted the key in the meantime.
         if let Some(held) = shard.find(hash, key) {
             return Ok(then(held, now));
         }
-        _leftover = self.contents.reclaim_limiters(shard, now);
+        _leftover = T::reclaim_limiters(&self.state, &mut shard.state, &mut shard.table, now);
         _evicted = self.make_room(shard, now)?;
-        let slot = self.contents.slot(&mut shard.state, own.as_ref(), hash);
+        let slot = slot.unwrap_or_else(|| T::slot(&self.state, &mut shard.state, hash));
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
     }
 
     /// Reclaims unneeded limiters in the shard of a hash.
     pub(super) fn reclaim_limiters(&self, hash: u32) {
-        let now = self.contents.now();
+        let now = self.now();
         let _leftover;
-        let mut shard = self.lock(hash);
-        _leftover = self.contents.reclaim_limiters(&mut shard, now);
+        let mut guard = self.lock(hash);
+        let shard = &mut *guard;
+        _leftover = T::reclaim_limiters(&self.state, &mut shard.state, &mut shard.table, now);
     }
 
     /// Removes all idle entries, and frees the memory of their slots.
     pub(super) fn shrink(&self, now: Tick) {
         for mut shard in self.each_shard() {
             let Shard { table, state, .. } = &mut *shard;
-            let idle = table.extract_if(|entry| self.contents.is_idle(&mut entry.slot, state, now));
+            let idle =
+                table.extract_if(|entry| T::is_idle(&self.state, state, &mut entry.slot, now));
             let removed: Vec<_> = idle.collect();
             table.shrink_to_fit(spread_of);
             self.len.fetch_sub(removed.len(), Ordering::Relaxed);
@@ -307,7 +321,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
             return;
         };
         let slot = &mut entry.get_mut().slot;
-        if (self.contents.idle_after(slot, &shard.state, now)).is_some() {
+        if T::idle_after(&self.state, &shard.state, slot, now).is_some() {
             _removed = entry.remove().0;
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
@@ -318,14 +332,14 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     /// no lock.
     pub(super) fn copies(
         &self,
-        wanted: impl Fn(&mut C::Slot, &C::ShardState, Tick) -> bool,
+        wanted: impl Fn(&mut T::Slot, &T::ShardState, Tick) -> bool,
     ) -> impl Iterator<Item = K>
     where
         K: Clone,
     {
         self.each_shard().flat_map(move |mut shard| {
             let Shard { table, state, .. } = &mut *shard;
-            let now = self.contents.now();
+            let now = self.now();
             let wanted = table
                 .iter_mut()
                 .filter_map(|entry| wanted(&mut entry.slot, state, now).then(|| entry.key.clone()));

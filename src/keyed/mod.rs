@@ -7,6 +7,7 @@ mod rates;
 
 mod bulk;
 mod key;
+mod kind;
 mod map;
 mod shard;
 #[cfg(test)]
@@ -15,6 +16,5 @@ mod throttle;
 mod when_full;
 
 pub(crate) use self::by_key::Keyed;
-pub use self::by_key::Kind;
-pub use self::key::Key;
+pub use self::by_key::{Key, Kind};
 pub use self::when_full::WhenFull;

@@ -9,16 +9,14 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::Keyed;
-use super::by_key::kind::{Decided, KeyLimit};
-use super::key::Key;
-use super::shard::{Contents, Held};
+use super::by_key::{Key, Settle};
+use super::kind::{Decided, KeyLimit, KeyStatus, LockedEntry};
 use crate::algorithm::QuotaChange;
-use crate::concurrency::{Acquire, OwnedPermit, Semaphore};
+use crate::concurrency::{OwnedPermit, Semaphore};
 use crate::error::AcquireError;
 use crate::first_use::too_late;
-use crate::status::{LimitStatus, Snapshot};
+use crate::status::Snapshot;
 use crate::sync::const_fn;
-use crate::throttle::Weighted;
 use crate::time::Tick;
 
 /// 16 bytes.
@@ -27,53 +25,17 @@ pub struct PermitSlot {
     semaphore: Arc<Semaphore>,
 }
 
-/// The semaphore with the options, and with the limit of all keys without their own limit. An
-/// insertion reads the limit under the lock of its shard, so either
+/// The state of a map is the semaphore with the options, and with the limit of all keys without their
+/// own limit. An insertion reads the limit under the lock of its shard, so either
 /// [`set_permits`](Keyed::set_permits) finds the key there, or the key finds the new limit here.
-impl Contents for Semaphore {
-    type Slot = PermitSlot;
-    type ShardState = ();
-    type Setting = usize;
-    type Own = usize;
-    type Limiter = Self;
-
-    #[inline]
-    fn hash(slot: &PermitSlot) -> u32 {
-        slot.hash
-    }
-
-    fn shard_state(&self) {}
-
-    fn convert(&self, permits: usize) -> usize {
-        // It is checked here, because no lock is held.
-        Self::assert_permits(permits);
-        permits
-    }
-
-    fn slot(&self, (): &mut (), own: Option<&usize>, hash: u32) -> PermitSlot {
-        let permits = own.copied().unwrap_or_else(|| self.permits());
-        let semaphore = Arc::new(self.with_permits(permits));
-        PermitSlot { hash, semaphore }
-    }
-
-    fn idle_after(&self, slot: &mut PermitSlot, (): &(), _: Tick) -> Option<u64> {
-        // This is the only reference, no `Weak` can be upgraded, and no permit was leaked.
-        let semaphore = Arc::get_mut(&mut slot.semaphore)?;
-        (semaphore.available_permits() >= semaphore.permits()).then_some(0)
-    }
-
-    fn limiter(slot: &PermitSlot) -> Option<&Arc<Semaphore>> {
-        Some(&slot.semaphore)
-    }
-}
-
 impl KeyLimit for Semaphore {
     type Permit = OwnedPermit;
     type Cost = u32;
-    type Wait = Acquire<Arc<Self>>;
     type Setting = usize;
-    type Contents = Self;
-    type State = Arc<Self>;
+    type Limiter = Arc<Self>;
+    type MapState = Self;
+    type ShardState = ();
+    type Slot = PermitSlot;
 
     const SETTING: &'static str = "permits";
 
@@ -85,12 +47,14 @@ impl KeyLimit for Semaphore {
         self
     }
 
-    fn contents(&self, _: bool) -> Self {
+    fn map_state(&self, _: bool) -> Self {
         self.with_permits(self.permits())
     }
 
-    fn pattern(contents: &Self) -> &Self {
-        contents
+    fn shard_state(_: &Self) {}
+
+    fn pattern(map: &Self) -> &Self {
+        map
     }
 
     fn setting(&self) -> usize {
@@ -106,47 +70,58 @@ impl KeyLimit for Semaphore {
         self.close();
     }
 
-    #[inline]
-    fn try_acquire(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
-        self.try_take(n)?;
-        Ok(OwnedPermit::new(self, n))
+    fn slot(map: &Self, (): &mut (), hash: u32) -> PermitSlot {
+        Self::slot_with(map, map.permits(), hash)
     }
 
-    fn wait(self: Arc<Self>, n: u32, _: Option<Tick>) -> Acquire<Arc<Self>> {
-        Acquire::new(self, n)
+    fn slot_with(map: &Self, permits: usize, hash: u32) -> PermitSlot {
+        Self::assert_permits(permits);
+        let semaphore = Arc::new(map.with_permits(permits));
+        PermitSlot { hash, semaphore }
     }
 
     #[inline]
+    fn hash(slot: &PermitSlot) -> u32 {
+        slot.hash
+    }
+
+    fn limiter(slot: &PermitSlot) -> Option<&Arc<Self>> {
+        Some(&slot.semaphore)
+    }
+
+    fn idle_after(_: &Self, (): &(), slot: &mut PermitSlot, _: Tick) -> Option<u64> {
+        // This is the only reference, no `Weak` can be upgraded, and no permit was leaked.
+        let semaphore = Arc::get_mut(&mut slot.semaphore)?;
+        (semaphore.available_permits() >= semaphore.permits()).then_some(0)
+    }
+
+    #[inline]
+    fn take(_: &Self, entry: &mut LockedEntry<'_, Self>, n: u32, _: Tick) -> Option<OwnedPermit> {
+        let semaphore = &entry.slot.semaphore;
+        semaphore.try_take(n).ok()?;
+        Some(OwnedPermit::new(Arc::clone(semaphore), n))
+    }
+
     fn decide(
         _: &Self,
-        held: Held<'_, Self>,
+        entry: LockedEntry<'_, Self>,
         n: u32,
-        _: Tick,
         waits: bool,
     ) -> Result<Decided<Self>, AcquireError> {
-        let semaphore = &held.slot.semaphore;
-        match semaphore.try_take(n) {
-            Ok(()) => {
-                let permit = OwnedPermit::new(Arc::clone(semaphore), n);
-                Ok(Decided::Admitted(permit))
-            }
-            Err(_) if waits => Ok(Decided::ByLimiter(Arc::clone(semaphore))),
-            Err(error) => Err(error),
+        let semaphore = Arc::clone(&entry.slot.semaphore);
+        if waits {
+            return Ok(Decided::ByLimiter(semaphore));
         }
+        semaphore.try_take(n)?;
+        Ok(Decided::Admitted(OwnedPermit::new(semaphore, n)))
     }
 
-    fn state(_: &Self, held: Held<'_, Self>) -> Arc<Self> {
-        Arc::clone(&held.slot.semaphore)
-    }
-
-    fn status(semaphore: Arc<Self>) -> LimitStatus {
-        semaphore.status()
-    }
-
-    fn chunk_and_max_units(semaphore: Arc<Self>) -> (u64, u64) {
-        (semaphore.chunk_units(), semaphore.max_units())
+    fn status(_: &Self, entry: LockedEntry<'_, Self>) -> Result<KeyStatus, Arc<Self>> {
+        Err(Arc::clone(&entry.slot.semaphore))
     }
 }
+
+impl Settle for Semaphore {}
 
 /// One key of a map of semaphores.
 ///
@@ -167,7 +142,8 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, Semaphore, Q, S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        self.state().snapshot()
+        let semaphore = self.read_or_new(|entry| Arc::clone(&entry.slot.semaphore));
+        semaphore.snapshot()
     }
 }
 
@@ -258,7 +234,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
     /// ```
     #[track_caller]
     pub fn set_permits(&self, permits: usize) {
-        self.set_all(permits);
+        self.set_all(permits, |_, _| ());
     }
 
     /// Refuses the waiters of each key that request more than its limit; see

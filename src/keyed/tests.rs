@@ -1,140 +1,126 @@
 //! Tests that need private access: how many entries a new key looks at, and which ones.
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::map::Map;
-use super::shard::Contents;
-use super::{Keyed, WhenFull};
-use crate::time::Tick;
-use crate::{Algorithm, Clock, Quota, RateLimiter};
+use super::kind::LockedEntry;
+use super::{Keyed, Kind, WhenFull};
+use crate::rate::QuotaChange;
+use crate::time::{ManualClock, Tick};
+use crate::{Algorithm, Clock, Quota, RateLimiter, Semaphore};
 
-/// Entries that all become idle after the same time, and the entries that were looked at.
-struct Looked {
-    idle_after: Option<u64>,
-    looked_at: RefCell<Vec<u32>>,
+type Limits<T> = Keyed<u64, T, BuildHasherDefault<DefaultHasher>>;
+
+/// A map whose keys are never idle.
+fn in_use(keys: usize) -> Limits<Semaphore> {
+    let permits = Semaphore::MAX_PERMITS;
+    Keyed::semaphores(permits)
+        .max_keys(keys)
+        .hasher(BuildHasherDefault::default())
 }
 
-impl Contents for Looked {
-    type Slot = u32;
-    type ShardState = ();
-    type Setting = ();
-    type Own = ();
-    type Limiter = ();
-
-    fn hash(slot: &u32) -> u32 {
-        *slot
-    }
-
-    fn shard_state(&self) {}
-
-    fn convert(&self, (): ()) {}
-
-    fn slot(&self, (): &mut (), _: Option<&()>, hash: u32) -> u32 {
-        hash
-    }
-
-    fn limiter(_: &u32) -> Option<&Arc<()>> {
-        None
-    }
-
-    fn idle_after(&self, slot: &mut u32, (): &(), _: Tick) -> Option<u64> {
-        self.looked_at.borrow_mut().push(*slot);
-        self.idle_after
-    }
+/// A map whose keys are idle after a second.
+fn idle_later(keys: usize, when_full: WhenFull, clock: &ManualClock) -> Limits<RateLimiter> {
+    let quota = Quota::per_second(1).burst(1 << 20);
+    let limits = Keyed::new(RateLimiter::new(quota).clock(clock));
+    let limits = limits.max_keys(keys).when_full(when_full);
+    limits.hasher(BuildHasherDefault::default())
 }
 
-type Looks = Map<u64, Looked, BuildHasherDefault<DefaultHasher>>;
-
-fn map(keys: usize, idle_after: Option<u64>, when_full: WhenFull) -> Looks {
-    let looked = Looked {
-        idle_after,
-        looked_at: RefCell::default(),
-    };
-    let hasher = BuildHasherDefault::default();
-    Map::new(looked, None, hasher, keys, when_full)
+fn looked_at<T: Kind>(limits: &Limits<T>) -> Vec<u32> {
+    let shards = limits.map().each_shard();
+    shards.flat_map(|shard| shard.looked_at.clone()).collect()
 }
 
-/// Uses a key, and returns how many entries it looked at.
-fn bring(map: &Looks, key: u64) -> (bool, usize) {
-    let before = map.contents.looked_at.borrow().len();
-    let brought = map.with_entry(&key, map.hash(&key), |(), _| None, |_, _| ());
-    (
-        brought.is_ok(),
-        map.contents.looked_at.borrow().len() - before,
-    )
+/// Uses a key for good, and returns whether it was admitted, and how many entries it looked at.
+fn bring<T: Kind>(limits: &Limits<T>, key: u64) -> (bool, usize) {
+    limits
+        .map()
+        .each_shard()
+        .for_each(|mut shard| shard.looked_at.clear());
+    let admitted = limits.key(&key).try_acquire().map(std::mem::forget);
+    (admitted.is_ok(), looked_at(limits).len())
+}
+
+fn places<T: Kind>(limits: &Limits<T>) -> usize {
+    let shards = limits.map().each_shard();
+    shards.map(|shard| shard.table.capacity()).sum()
+}
+
+fn assert_looks_are_few<T: Kind>(limits: &Limits<T>, between: impl Fn()) {
+    for key in 0..10_000 {
+        let (_, looked) = bring(limits, key);
+        assert!(looked <= 6, "{looked} with {}", limits.len());
+        // A key that is present looks at no entry.
+        let there = limits.map().copies(|_, _, _| true).next();
+        assert_eq!(bring(limits, there.expect("there is one")), (true, 0));
+        between();
+    }
+    assert!(limits.len() <= 1000);
 }
 
 #[test]
 fn a_new_key_looks_at_no_more_than_six_entries() {
-    for (idle_after, when_full) in [
-        (None, WhenFull::Evict),
-        (Some(1), WhenFull::Evict),
-        (Some(1), WhenFull::Reject),
-        (Some(0), WhenFull::Reject),
-    ] {
-        let map = map(1000, idle_after, when_full);
-        for key in 0..10_000 {
-            let (_, looked) = bring(&map, key);
-            assert!(looked <= 6, "{looked} with {}", map.len());
-            // A key that is present looks at no entry.
-            let there = map.copies(|_, _, _| true).next().expect("there is one");
-            assert_eq!(bring(&map, there), (true, 0));
-        }
-        assert!(map.len() <= 1000);
+    assert_looks_are_few(&in_use(1000), || ());
+    let clock = Clock::manual();
+    for when_full in [WhenFull::Evict, WhenFull::Reject] {
+        let limits = idle_later(1000, when_full, &clock);
+        assert_looks_are_few(&limits, || ());
+        let limits = idle_later(1000, when_full, &clock);
+        assert_looks_are_few(&limits, || clock.advance(Duration::from_secs(1)));
     }
 }
 
 #[test]
 fn looks_leave_no_entry_out() {
     for keys in [1, 2, 3, 60, 1000] {
-        let map = map(keys, None, WhenFull::Evict);
+        let limits = in_use(keys);
         let mut new = 0..;
-        while map.len() < keys {
-            assert!(bring(&map, new.next().expect("endless")).0);
+        while limits.len() < keys {
+            assert!(bring(&limits, new.next().expect("endless")).0);
         }
-        map.contents.looked_at.borrow_mut().clear();
+        let mut looked = HashSet::new();
         for _ in 0..10 * keys.max(100) {
-            assert!(!bring(&map, new.next().expect("endless")).0);
+            assert!(!bring(&limits, new.next().expect("endless")).0);
+            looked.extend(looked_at(&limits));
         }
-        let looked_at: HashSet<u32> = map.contents.looked_at.borrow().iter().copied().collect();
-        let hashes: HashSet<u32> = map
-            .copies(|_, _, _| true)
-            .map(|key| map.hash(&key))
-            .collect();
-        assert_eq!(looked_at, hashes);
+        let map = limits.map();
+        let keys = map.copies(|_, _, _| true);
+        let hashes: HashSet<u32> = keys.map(|key| map.hash(&key)).collect();
+        assert_eq!(looked, hashes);
     }
 }
 
 #[test]
 fn a_map_is_filled_to_its_last_place_and_gives_memory_back() {
-    let map = map(10_000, Some(1), WhenFull::Reject);
+    let limits = idle_later(10_000, WhenFull::Reject, &Clock::manual());
     for key in 0..10_000 {
-        assert!(bring(&map, key).0);
+        assert!(bring(&limits, key).0);
     }
-    assert_eq!(bring(&map, 10_000), (false, 3));
+    assert_eq!(bring(&limits, 10_000), (false, 3));
+    let map = limits.map();
     (0..10_000).for_each(|key| map.remove(&key, Tick::default()));
     assert_eq!(map.len(), 0);
     map.shrink(Tick::default());
-    let places: usize = map.each_shard().map(|shard| shard.table.capacity()).sum();
-    assert_eq!(places, 0);
+    assert_eq!(places(&limits), 0);
 }
 
 /// Each new key takes the place of one that is idle, long before the map is full.
 #[test]
 fn keys_that_come_and_go_do_not_grow_a_map_with_room() {
-    let map = map(1_000_000, Some(0), WhenFull::Reject);
+    let clock = Clock::manual();
+    let limits = idle_later(1_000_000, WhenFull::Reject, &clock);
     for key in 0..100_000 {
-        assert!(bring(&map, key).0);
+        assert!(bring(&limits, key).0);
+        clock.advance(Duration::from_secs(61));
     }
-    let shards = map.each_shard().count();
-    let places: usize = map.each_shard().map(|shard| shard.table.capacity()).sum();
+    let (shards, places) = (limits.map().each_shard().count(), places(&limits));
     // The smallest table has three places, and one in eight is kept free.
     assert!(
-        map.len() <= shards && places <= 14 * shards,
+        limits.len() <= shards && places <= 14 * shards,
         "{places} in {shards} shards"
     );
 }
@@ -198,6 +184,45 @@ fn a_key_that_is_refused_after_a_lower_quota_gets_no_limiter() {
     let refused = users.key(&1).try_acquire().unwrap_err();
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(600)));
     assert_eq!(dedicated(&users), (0, 0));
+}
+
+/// A backlog beyond the burst means that the clock was set back, unless a lower quota made it so.
+#[test]
+fn is_ahead_of_with_a_backlog_beyond_a_lowered_burst_is_false() {
+    let now = Tick::from_nanos(100_000_000_000);
+    for has_quotas in [false, true] {
+        let clock = Clock::manual();
+        clock.advance(now.saturating_since(Tick::default()));
+        let quota = |burst| Quota::per_second(1).burst(burst);
+        let users = Keyed::<u64, _>::new(RateLimiter::new(quota(100)).clock(&clock))
+            .quota_change(QuotaChange::KeepSpent);
+        let burst = Arc::new(AtomicU64::new(100));
+        let burst_of = Arc::clone(&burst);
+        let users = if has_quotas {
+            users.quotas(move |_| quota(burst_of.load(Ordering::Relaxed)))
+        } else {
+            users
+        };
+        let is_ahead_of = |key, tick| {
+            let read = |entry: LockedEntry<'_, RateLimiter>| {
+                let word = entry.slot.word(entry.state).expect("a word");
+                word.is_ahead_of(tick)
+            };
+            users.key(&key).read(read).expect("an entry")
+        };
+        users.key(&1).try_acquire_many(100).unwrap();
+        let before = Tick::from_nanos(now.as_nanos() - 1);
+        assert!(!is_ahead_of(1, now) && is_ahead_of(1, before));
+
+        burst.store(10, Ordering::Relaxed);
+        users.requota(&1);
+        users.set_quota(quota(10));
+        assert!(!is_ahead_of(1, now) && !is_ahead_of(1, before));
+        assert_eq!(users.key(&1).snapshot().in_use, 100);
+        clock.advance(Duration::from_secs(200));
+        users.key(&2).try_acquire_many(10).unwrap();
+        assert!(is_ahead_of(2, now));
+    }
 }
 
 /// The lists do not grow when keys are evicted while they have limiters.

@@ -6,7 +6,7 @@ use super::key::Acquire;
 use super::{Key, Kind};
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
-use crate::throttle::{Cost, Inspect, Weighted, handles, units};
+use crate::throttle::{Cost, Inspect, Polling, Weighted, handles, units};
 use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
@@ -21,7 +21,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     }
 
     fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-        T::tick(&self.map().contents, permit)
+        T::tick(&self.map().state, permit)
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
@@ -32,8 +32,11 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
         T::settle(self, permit, 0);
     }
 
+    fn polling(&self) -> Polling {
+        T::polling(&self.map().state)
+    }
+
     handles!(enter_now);
-    handles!(polled_by_wakers);
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryThrottle for Key<'_, T, Q, S> {
@@ -75,17 +78,17 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     }
 
     fn max_units(&self) -> u64 {
-        T::chunk_and_max_units(self.state()).1
+        self.status().max_units
     }
 
     fn chunk_units(&self) -> u64 {
-        T::chunk_and_max_units(self.state()).0
+        self.status().chunk_units
     }
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Inspect for Key<'_, T, Q, S> {
     fn inspect(&self, _: Option<&T::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-        each(0, T::status(self.state()));
+        each(0, self.status().status);
     }
 }
 

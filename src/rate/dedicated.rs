@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::acquire::Limiter;
 use super::limiter::RateLimiter;
 use super::shared::Shared;
-use crate::algorithm::Tat;
+use crate::algorithm::{Ledger, Tat};
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::Tick;
@@ -39,13 +39,13 @@ impl RateLimiter {
         }
     }
 
-    /// Creates the limiter of a key with a backlog; on tokio's time it begins with none.
-    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<Self> {
-        let config = self.config.clone();
+    /// Creates the limiter of a key; on tokio's time it begins without charges in each runtime.
+    pub(crate) fn promote(&self, ledger: Ledger) -> Arc<Self> {
+        let (config, quota) = (self.config.clone(), ledger.quota());
         let state = if config.clock.is_of_runtime() {
             OnceLock::new()
         } else {
-            OnceLock::from(Shared::with_backlog(quota, config.clone(), generation, tat))
+            OnceLock::from(Shared::of_ledger(ledger, config.clone()))
         };
         Arc::new(Self {
             config,

@@ -399,24 +399,18 @@ impl Locked<'_> {
 
     /// Returns the state at this tick.
     pub(super) fn snapshot(&mut self) -> Snapshot {
-        let (decision, now) = (self.decision(0), self.now);
-        let oldest = self.head();
+        let (now, oldest) = (self.now, self.head());
         Snapshot {
-            limit: decision.limit,
-            in_use: self.ledger.in_use(now),
-            available: decision.remaining,
             waiting: self.waiters.len(),
-            oldest_wait: oldest.map(|head| self.now.saturating_since(head.at)),
+            oldest_wait: oldest.map(|head| now.saturating_since(head.at)),
+            ..self.ledger.snapshot(now)
         }
     }
 
     /// Returns the state just after a charge, or the current state if the former is not known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
-        let known = self.ledger.decision_after(&charge.0);
-        known.unwrap_or_else(|| Decision {
-            retry_after: Some(Duration::ZERO),
-            ..self.decision(0)
-        })
+        let now = self.now;
+        self.ledger.decision_after(&charge.0, now)
     }
 }
 

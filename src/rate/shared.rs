@@ -85,21 +85,17 @@ fn is_doubtful(due: Tick, now: Tick) -> bool {
 
 impl Shared {
     pub(super) fn new(quota: Quota, config: Config) -> Arc<Self> {
-        Self::with_backlog(quota, config, fresh_generation(), Tat::from_units(0))
+        let generation = fresh_generation();
+        let ledger = Ledger::new(config.algorithm, quota, config.aligned, generation);
+        Self::of_ledger(ledger, config)
     }
 
-    /// Creates the state of a limiter that has already made charges.
-    pub(super) fn with_backlog(
-        quota: Quota,
-        config: Config,
-        generation: u64,
-        tat: Tat,
-    ) -> Arc<Self> {
-        let ledger = Ledger::new(config.algorithm, quota, config.aligned, generation);
+    /// Creates the state of a limiter that may have made charges.
+    pub(super) fn of_ledger(ledger: Ledger, config: Config) -> Arc<Self> {
         let (state, params) = (AtomicState::default(), SharedParams::default());
         params.store(&ledger);
         params.set_admits_all(ledger.admits_all());
-        state.store(state.load().with(tat), !ledger.is_in_word());
+        state.store(state.load().with(ledger.word()), !ledger.is_in_word());
         let ring = ledger.ring().map(Arc::clone);
         let counter = config.clock.counter().filter(|_| config.jitter.is_zero());
         let queue = QueueState::new(ledger);
@@ -235,13 +231,8 @@ impl Shared {
         let (tat, unit) = (seen.tat(), params.units_unless_dense(now));
         match tat.take(&params, unit, price) {
             Ok(tat) => {
-                let receipt = Receipt {
-                    ticket: tat.end().wrapping_add(self.params.first_ticket()),
-                    generation: 0,
-                    cost,
-                    at: now,
-                    owed: tat.end().wrapping_sub(unit),
-                };
+                let mut receipt = tat.receipt(now, cost, tat.end().wrapping_sub(unit));
+                receipt.ticket = receipt.ticket.wrapping_add(self.params.first_ticket());
                 self.confirm(seen, now, Ok((tat, receipt)))
             }
             // Only a backlog beyond the burst, a clock that was set back, or a time that is never

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
 use tollgate::fair::{Class, FairQueue};
 use tollgate::throttle::BoxThrottle;
-use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
 
 use crate::ends;
 use crate::support::{Waiter, paused_runtime};
@@ -168,6 +168,24 @@ fn waiters_behind_an_entrant_whose_runtime_ends_enter_where_they_are_polled() {
             sleep(2 * HOUR).await;
             drop(last.granted());
         });
+    });
+}
+
+/// The same for a key of a map.
+#[test]
+fn queue_of_a_key_enters_in_the_runtime_of_each_waiter() {
+    let users = Keyed::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
+    let users: Arc<Keyed<u32, RateLimiter>> = Arc::new(users);
+    let queue = FairQueue::<_, u32>::new(users.key_owned(7));
+    on_threads(4, move |number| {
+        for _ in 0..5 {
+            paused_runtime().block_on(async {
+                let (begun, class) = (Instant::now(), queue.class(number));
+                let permits = join_all((0..3).map(|_| class.acquire())).await;
+                assert!(permits.iter().all(Result::is_ok));
+                assert_eq!(begun.elapsed(), 2 * HOUR);
+            });
+        }
     });
 }
 

@@ -27,14 +27,14 @@ pub(crate) use self::held::HeldCharge;
 use self::others::Others;
 use self::paused::Paused;
 use super::choice::Algorithm;
-use super::gcra::Tat;
+use super::gcra::{Gcra, Tat};
 use super::params::Params;
 use super::quota_change::QuotaChange;
 use super::rule::{Receipt, fresh_generation};
 use super::rule_state::{self, RuleState};
 use super::sliding_log::Ring;
 use crate::quota::Quota;
-use crate::status::Decision;
+use crate::status::{Decision, Snapshot};
 use crate::time::Tick;
 
 /// The maximum of refunded units in one generation.
@@ -62,9 +62,19 @@ impl Ledger {
     /// Creates a ledger without charges. With `aligned`, windows begin at the multiples of their
     /// length even after the quota has changed.
     pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool, generation: u64) -> Self {
+        let rule = RuleState::new(algorithm, quota, aligned);
+        Self::of_rule(algorithm, rule, quota, generation)
+    }
+
+    /// Creates the ledger of a key, whose whole state is in this rule.
+    pub(crate) fn of_word(algorithm: Algorithm, rule: Gcra, quota: Quota, generation: u64) -> Self {
+        Self::of_rule(algorithm, RuleState::Gcra(rule), quota, generation)
+    }
+
+    fn of_rule(algorithm: Algorithm, rule: RuleState, quota: Quota, generation: u64) -> Self {
         Self {
             algorithm,
-            rule: RuleState::new(algorithm, quota, aligned),
+            rule,
             quota,
             generation,
             paused_until: Tick::default(),
@@ -133,13 +143,25 @@ impl Ledger {
         Decision::at(now, limit, in_use, due, self.reset())
     }
 
-    /// Returns the decision just after a charge, if it is still known.
-    pub(crate) fn decision_after(&mut self, charge: &Receipt) -> Option<Decision> {
-        let is_known = charge.generation == self.generation && self.beside() == 0;
-        is_known.then(|| {
-            let (backlog, reset) = self.rule.after(charge);
-            Decision::at(charge.at, self.capacity(), backlog, Tick::default(), reset)
-        })
+    /// Returns the decision just after a charge, or the present one if that is no longer known.
+    pub(crate) fn decision_after(&mut self, charge: &Receipt, now: Tick) -> Decision {
+        if charge.generation != self.generation || self.beside() > 0 {
+            return self.decision(now, now);
+        }
+        let (backlog, reset) = self.rule.after(charge);
+        Decision::at(charge.at, self.capacity(), backlog, Tick::default(), reset)
+    }
+
+    /// Returns the state without waiters.
+    pub(crate) fn snapshot(&mut self, now: Tick) -> Snapshot {
+        let (limit, in_use) = (self.capacity(), self.in_use(now));
+        Snapshot {
+            limit,
+            in_use,
+            available: limit.saturating_sub(in_use),
+            waiting: 0,
+            oldest_wait: None,
+        }
     }
 
     /// Returns the tick at which nothing is in use, if no other call comes: never while there is a

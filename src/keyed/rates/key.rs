@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use super::super::key::Key;
-use super::super::shard::{Contents, Held};
-use super::slot::KeyState;
+use super::super::by_key::{Key, Settle};
+use super::super::kind::LockedEntry;
+use super::limits::LedgerSnapshot;
 use crate::RateLimiter;
 use crate::error::AcquireError;
 use crate::quota::Quota;
@@ -51,9 +51,10 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// A charge of another key or of another map is not given back, nor is a charge from before the
     /// map dropped the key: because the key had recovered, or, with its backlog, by
     /// [eviction](crate::keyed::WhenFull) or [`retain`](crate::Keyed::retain). Keys of a shard are
-    /// told apart by a number of 24 bits, which each takes when it is inserted or its limiter is
-    /// dropped. So a refund that is too late by exactly a multiple of 16,777,215 of these events in
-    /// its shard is not recognized, and may refund later charges of the key at that number.
+    /// told apart by a number of 24 bits, which each takes when it is inserted, when its limiter is
+    /// dropped, and when it is read while the map does not keep it. So a refund that is too late by
+    /// exactly a multiple of 16,777,215 of these events in its shard is not recognized, and may
+    /// refund later charges of the key at that number.
     ///
     /// # Examples
     ///
@@ -94,17 +95,17 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
 
     /// Returns the decision that a call of cost `n` would get, without charging it.
     pub fn peek_many(&self, n: u64) -> Decision {
-        match self.state() {
-            KeyState::Word(mut reading) => reading.peek(n),
-            KeyState::Limiter(limiter) => limiter.peek_many(n),
+        match self.ledger() {
+            Ok(mut key) => key.decision(n),
+            Err(limiter) => limiter.peek_many(n),
         }
     }
 
     /// Returns the decision just after a charge. See [`RateLimiter::decision`].
     pub fn decision(&self, charge: &Charge) -> Decision {
-        match self.state() {
-            KeyState::Word(mut reading) => reading.decision_after(charge),
-            KeyState::Limiter(limiter) => limiter.decision(charge),
+        match self.ledger() {
+            Ok(mut key) => key.ledger.decision_after(&charge.0, key.now),
+            Err(limiter) => limiter.decision(charge),
         }
     }
 
@@ -122,25 +123,31 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        match self.state() {
-            KeyState::Word(mut reading) => reading.snapshot(),
-            KeyState::Limiter(limiter) => limiter.snapshot(),
+        match self.ledger() {
+            Ok(mut key) => key.ledger.snapshot(key.now),
+            Err(limiter) => limiter.snapshot(),
         }
     }
 
     /// Returns the quota of the key.
     pub fn quota(&self) -> Quota {
-        match self.state() {
-            KeyState::Word(reading) => reading.quota,
-            KeyState::Limiter(limiter) => limiter.quota(),
+        match self.ledger() {
+            Ok(key) => key.ledger.quota(),
+            Err(limiter) => limiter.quota(),
         }
+    }
+
+    /// Returns the ledger of the key, or its limiter.
+    fn ledger(&self) -> Result<LedgerSnapshot, Arc<RateLimiter>> {
+        let rates = &self.map().state;
+        self.read_or_new(|entry| rates.ledger(entry))
     }
 
     /// Returns the limiter of the key, and creates it if there is none.
     fn limiter(&self) -> Result<Arc<RateLimiter>, AcquireError> {
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
-        let limiter_of = |held: Held<'_, _>, _| map.contents.limiter_of(held);
+        let limiter_of = |entry: LockedEntry<'_, _>, _| map.state.limiter_of(entry);
         let limiter = map.with_entry(key, hash, |_, _| None, limiter_of)?;
         map.reclaim_limiters(hash);
         Ok(limiter)
@@ -148,16 +155,22 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
 
     /// Refunds up to `cost` of a charge.
     fn refund_up_to(&self, charge: &Charge, cost: u64) {
-        let rates = &self.map().contents;
-        let now = rates.now();
+        let rates = &self.map().state;
         // A key that is not in the map has no backlog to refund.
-        let limiter = self.read(|held| {
-            let word = held.slot.word(held.state);
-            let refunded = word.is_ok_and(|mut word| word.refund(charge, cost, now));
-            (!refunded).then(|| rates.limiter_of(held))
-        });
+        let limiter = self.read(|entry| rates.refund(entry, &charge.0, cost));
         if let Some(limiter) = limiter.flatten() {
             limiter.refund_part(charge, cost);
         }
+    }
+}
+
+impl Settle for RateLimiter {
+    fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        // It fails only if the map has no room for the key, and then the key owes nothing.
+        let _ = key.settle(charge, used);
     }
 }

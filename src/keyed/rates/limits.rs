@@ -9,25 +9,23 @@
 //!    each runtime. The limiter is not in the list of its shard, so it is never reclaimed into a
 //!    word.
 
-use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::super::by_key::kind::{Decided, KeyLimit};
-use super::super::key::Key;
-use super::super::shard::{Contents, Held, Shard, spread};
-use super::slot::{
-    EntryNumber, KeyState, QuotaParams, RateSlot, ShardState, WithQuota, Word, WordSnapshot,
-};
-use crate::RateLimiter;
-use crate::algorithm::{QuotaChange, Rule, Tat, fresh_generation};
+use hashbrown::HashTable;
+
+use super::super::kind::{Decided, Entry, KeyLimit, KeyStatus, LockedEntry};
+use super::super::shard::{Shard, spread};
+use super::slot::{QuotaParams, RateSlot, ShardState, WithQuota};
+use crate::algorithm::{Ledger, QuotaChange, Receipt, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
-use crate::rate::{Acquire, Charge};
-use crate::status::LimitStatus;
-use crate::throttle::Weighted;
+use crate::rate::Charge;
+use crate::status::{Decision, LimitStatus};
+use crate::throttle::Polling;
 use crate::time::{Counter, Tick};
 use crate::wait::remaining_timeout;
+use crate::{RateLimiter, Throttle};
 
 /// The number of quotas that keys share.
 const SHARED: usize = 16;
@@ -43,13 +41,44 @@ pub struct Rates {
     /// The counter of the system clock, if the map uses that clock.
     counter: Option<Counter>,
     /// Whether keys have quotas of their own.
-    has_own: bool,
-    /// Slots for the shared terms of quotas; a slot keeps the first quota that maps to it.
+    has_quotas: bool,
+    /// The quotas that keys share; a place keeps the first quota that maps to it.
     shared: [OnceLock<Arc<QuotaParams>>; SHARED],
 }
 
+/// The ledger of a key without a limiter, at one moment.
+pub(super) struct LedgerSnapshot {
+    pub(super) ledger: Ledger,
+    pub(super) now: Tick,
+    closed: bool,
+    /// The maximum cost of one call.
+    max_units: u64,
+}
+
+impl LedgerSnapshot {
+    /// Returns the decision that a call would get.
+    pub(super) fn decision(&mut self, cost: u64) -> Decision {
+        let due = if self.closed || cost > self.max_units {
+            Tick::from_nanos(u64::MAX)
+        } else if cost == 0 {
+            self.now
+        } else {
+            self.ledger.due(0, cost)
+        };
+        self.ledger.decision(self.now, due)
+    }
+}
+
 impl Rates {
-    /// Returns the terms of a quota.
+    #[inline]
+    fn now(&self) -> Tick {
+        match self.counter {
+            Some(counter) => counter.now(),
+            None => self.pattern.now(),
+        }
+    }
+
+    /// Returns the parameters of a quota.
     ///
     /// # Panics
     ///
@@ -59,59 +88,147 @@ impl Rates {
         QuotaParams { quota, params }
     }
 
-    /// Converts the state of a key to other terms.
+    /// Returns the parameters of a quota, which many keys may share.
+    fn shared_params(&self, quota: Quota) -> Arc<QuotaParams> {
+        let new = || Arc::new(self.quota_params(quota));
+        let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
+        let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
+        if shared.quota == quota {
+            Arc::clone(shared)
+        } else {
+            new()
+        }
+    }
+
+    /// Carries the state of a key over to another quota. Returns the tick until which the key owes
+    /// more than the burst by this.
     fn carry(
         &self,
-        tat: Tat,
+        tat: &mut Tat,
         how: Option<QuotaChange>,
         old: &QuotaParams,
         new: &QuotaParams,
-    ) -> Tat {
+    ) -> Tick {
+        let (now, new) = (self.now(), &new.params);
         let how = how.unwrap_or_else(|| self.pattern.config.algorithm.on_change());
-        tat.carry(how, &old.params, &new.params, self.now())
+        *tat = tat.carry(how, &old.params, new, now);
+        if tat.backlog_at(new.units_at(now)) > new.burst_tolerance {
+            new.tick_at(tat.end())
+        } else {
+            Tick::default()
+        }
     }
 
-    /// Returns the slot of a key with this state and, if any, its own terms.
-    fn slot_of(
-        own: Option<Arc<QuotaParams>>,
-        number: EntryNumber,
-        tat: Tat,
-        hash: u32,
-    ) -> RateSlot {
-        let Some(terms) = own else {
-            return RateSlot::Word { number, hash, tat };
-        };
-        let own = WithQuota {
+    /// Changes the entries of a shard without a limiter to the current quota of all keys.
+    pub(super) fn adopt_quota<K>(
+        &self,
+        shard: &mut Shard<K, RateLimiter>,
+        how: Option<QuotaChange>,
+    ) {
+        // This is read under the lock, so that no shard returns to an earlier quota.
+        let new = self.quota_params(self.pattern.quota());
+        let Shard { table, state, .. } = shard;
+        let old = std::mem::replace(&mut state.limit, new);
+        if self.has_quotas || old.params == new.params {
+            return;
+        }
+        for entry in table {
+            if let RateSlot::Word { tat, .. } = &mut entry.slot {
+                let until = self.carry(tat, how, &old, &new);
+                state.overdrawn_until = state.overdrawn_until.max(until);
+            }
+        }
+        state.generation = fresh_generation();
+    }
+
+    /// Returns the slot of a key with its own quota.
+    fn slot_with(&self, quota: Quota, tat: Tat, hash: u32) -> RateSlot {
+        let state = WithQuota {
             tat,
-            terms,
+            limit: self.shared_params(quota),
             generation: fresh_generation(),
         };
-        let own = Box::new(own);
-        RateSlot::WithQuota { hash, own }
+        let state = Box::new(state);
+        RateSlot::WithQuota { hash, state }
     }
 
-    /// Returns the limiter of a key, and creates it if there is none.
+    /// Returns the slot of a new key with a limiter.
+    fn slot_of_runtimes(&self, quota: Quota, hash: u32) -> RateSlot {
+        let algorithm = self.pattern.config.algorithm;
+        let ledger = Ledger::new(algorithm, quota, true, fresh_generation());
+        let limiter = self.pattern.promote(ledger);
+        RateSlot::Limiter { hash, limiter }
+    }
+
+    /// Returns the ledger of an entry, or its limiter.
+    pub(super) fn ledger(
+        &self,
+        entry: LockedEntry<'_, RateLimiter>,
+    ) -> Result<LedgerSnapshot, Arc<RateLimiter>> {
+        let (word, config) = (
+            entry.slot.word(entry.state).map_err(Arc::clone)?,
+            &self.pattern.config,
+        );
+        Ok(LedgerSnapshot {
+            ledger: word.ledger(config.algorithm),
+            now: self.now(),
+            closed: entry.closed,
+            max_units: config.most(word.limit.params.burst()),
+        })
+    }
+
+    /// Returns the limiter of an entry, and creates it if there is none.
     #[inline(never)]
-    pub(super) fn limiter_of(&self, held: Held<'_, Self>) -> Arc<RateLimiter> {
-        let hash = Self::hash(held.slot);
-        let word = match held.slot.word(held.state) {
-            Ok(word) => word,
+    pub(super) fn limiter_of(&self, entry: LockedEntry<'_, RateLimiter>) -> Arc<RateLimiter> {
+        let ledger = match entry.slot.word(entry.state) {
+            Ok(word) => word.ledger(self.pattern.config.algorithm),
             Err(limiter) => return limiter.clone(),
         };
-        let limiter = (self.pattern).promote(word.terms.quota, word.generation, *word.tat);
-        if held.closed {
+        self.promote(entry, ledger)
+    }
+
+    /// Gives an entry a limiter with this ledger.
+    fn promote(&self, entry: LockedEntry<'_, RateLimiter>, ledger: Ledger) -> Arc<RateLimiter> {
+        let hash = RateLimiter::hash(entry.slot);
+        let limiter = self.pattern.promote(ledger);
+        if entry.closed {
             // The limiter serves a refund; no caller has joined it.
             limiter.close();
         }
-        held.state.with_limiters.insert(hash);
-        *held.slot = RateSlot::Limiter {
+        entry.state.with_limiters.insert(hash);
+        *entry.slot = RateSlot::Limiter {
             hash,
             limiter: limiter.clone(),
         };
         limiter
     }
 
-    /// Does the same as [`idle_after`](Contents::idle_after) for a key with a limiter.
+    /// Gives back up to `cost` of a charge of an entry. Returns the limiter of the entry if that
+    /// has to do it. The word of the entry keeps no refunds, so it can only take back the last
+    /// charge.
+    pub(super) fn refund(
+        &self,
+        entry: LockedEntry<'_, RateLimiter>,
+        charge: &Receipt,
+        cost: u64,
+    ) -> Option<Arc<RateLimiter>> {
+        let word = match entry.slot.word(entry.state) {
+            Ok(word) => word,
+            Err(limiter) => return Some(limiter.clone()),
+        };
+        let is_last = charge.ticket == word.tat.end();
+        let mut ledger = word.ledger(self.pattern.config.algorithm);
+        ledger.give_back(charge, cost, self.now());
+        if is_last {
+            *word.tat = ledger.word();
+        } else if ledger.first_ticket() > 0 {
+            self.promote(entry, ledger);
+        }
+        None
+    }
+
+    /// Does the same as [`idle_after`](KeyLimit::idle_after) for a key with a limiter.
     #[inline(never)]
     fn limiter_idle_after(&self, limiter: &Arc<RateLimiter>, now: Tick) -> Option<u64> {
         limiter.idle_after(self.now().saturating_since(now))
@@ -128,162 +245,29 @@ impl Rates {
             return None;
         };
         let (tat, quota) = limiter.try_reclaim(now)?;
-        // Another change of the quota of all keys is in progress, and the limiter counts in other
-        // units.
-        if !self.has_own && quota != state.terms.quota {
-            return None;
-        }
-        let own = self.has_own.then(|| self.convert(quota));
         let (unneeded, hash) = (limiter.clone(), *hash);
-        *slot = Self::slot_of(own, state.next_number(), tat, hash);
-        Some(unneeded)
-    }
-}
-
-impl Contents for Rates {
-    type Slot = RateSlot;
-    type ShardState = ShardState;
-    type Setting = Quota;
-    type Own = Arc<QuotaParams>;
-    type Limiter = RateLimiter;
-
-    #[inline]
-    fn hash(slot: &RateSlot) -> u32 {
-        match slot {
-            RateSlot::Word { hash, .. }
-            | RateSlot::WithQuota { hash, .. }
-            | RateSlot::Limiter { hash, .. } => *hash,
-        }
-    }
-
-    fn shard_state(&self) -> ShardState {
-        ShardState::new(self.quota_params(self.pattern.quota()))
-    }
-
-    /// Returns the terms of a quota, which many keys may share.
-    fn convert(&self, quota: Quota) -> Arc<QuotaParams> {
-        let new = || Arc::new(self.quota_params(quota));
-        let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
-        let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
-        if shared.quota == quota {
-            Arc::clone(shared)
+        *slot = if self.has_quotas {
+            self.slot_with(quota, tat, hash)
+        } else if quota == state.limit.quota {
+            let number = state.next_number();
+            RateSlot::Word { number, hash, tat }
         } else {
-            new()
-        }
-    }
-
-    #[inline]
-    fn slot(&self, state: &mut ShardState, own: Option<&Arc<QuotaParams>>, hash: u32) -> RateSlot {
-        if !self.pattern.config.clock.is_of_runtime() {
-            return Self::slot_of(own.cloned(), state.next_number(), UNUSED, hash);
-        }
-        let quota = own.map_or(state.terms.quota, |own| own.quota);
-        let limiter = self.pattern.promote(quota, fresh_generation(), UNUSED);
-        RateSlot::Limiter { hash, limiter }
-    }
-
-    /// Returns a word on every clock, because nobody has spent anything in any runtime.
-    fn unused(&self, _: &mut ShardState, own: Option<&Arc<QuotaParams>>, hash: u32) -> RateSlot {
-        Self::slot_of(own.cloned(), EntryNumber::default(), UNUSED, hash)
-    }
-
-    #[inline]
-    fn is_idle(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> bool {
-        match slot.word(state) {
-            Ok(word) => word.is_idle(now),
-            Err(limiter) => self.limiter_idle_after(limiter, now) == Some(0),
-        }
-    }
-
-    fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
-        match slot.word(state) {
-            Ok(word) => {
-                let at = word.rule().reset();
-                Some(at.as_nanos().saturating_sub(now.as_nanos()))
-            }
-            Err(limiter) => self.limiter_idle_after(limiter, now),
-        }
-    }
-
-    fn limiter(slot: &RateSlot) -> Option<&Arc<RateLimiter>> {
-        match slot {
-            RateSlot::Limiter { limiter, .. } => Some(limiter),
-            RateSlot::Word { .. } | RateSlot::WithQuota { .. } => None,
-        }
-    }
-
-    fn reclaim_limiters<K>(
-        &self,
-        shard: &mut Shard<K, Self>,
-        now: Tick,
-    ) -> [Option<Arc<RateLimiter>>; 2] {
-        let Shard { table, state, .. } = shard;
-        if state.with_limiters.is_empty() {
-            return [None, None];
-        }
-        [(); 2].map(|()| {
-            let hash = state.next_with_limiter()?;
-            let of_hash = table.iter_hash_mut(spread(hash));
-            let mut with_limiters = of_hash
-                .map(|entry| &mut entry.slot)
-                .filter(|slot| Self::hash(slot) == hash && Self::limiter(slot).is_some());
-            let reclaimed = (with_limiters.next()).map(|slot| self.reclaim(slot, state, now));
-            // The hash is kept if the limiter is still needed, or if another key with the same hash
-            // has one.
-            if !matches!(reclaimed, Some(None)) && with_limiters.next().is_none() {
-                state.with_limiters.remove(&hash);
-            }
-            reclaimed.flatten()
-        })
-    }
-
-    fn renew<K>(&self, shard: &mut Shard<K, Self>, how: Option<QuotaChange>) {
-        // This is read under the lock, so that no shard returns to earlier terms.
-        let terms = self.quota_params(self.pattern.quota());
-        let old = std::mem::replace(&mut shard.state.terms, terms);
-        if self.has_own || old.params == terms.params {
-            return;
-        }
-        for entry in &mut shard.table {
-            if let RateSlot::Word { tat, .. } = &mut entry.slot {
-                *tat = self.carry(*tat, how, &old, &terms);
-            }
-        }
-        shard.state.generation = fresh_generation();
-    }
-
-    fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<QuotaParams>, how: Option<QuotaChange>) {
-        let RateSlot::WithQuota { own, .. } = held.slot else {
-            return;
+            // Another change of the quota of all keys is in progress, and the limiter counts in
+            // other units.
+            return None;
         };
-        if own.terms.params != terms.params {
-            own.tat = self.carry(own.tat, how, &own.terms, terms);
-            own.generation = fresh_generation();
-        }
-        own.terms = Arc::clone(terms);
-    }
-
-    fn jittered(&self, after: Duration) -> Duration {
-        self.pattern.config.jittered(after)
-    }
-
-    #[inline]
-    fn now(&self) -> Tick {
-        match self.counter {
-            Some(counter) => counter.now(),
-            None => self.pattern.now(),
-        }
+        Some(unneeded)
     }
 }
 
 impl KeyLimit for RateLimiter {
     type Permit = Charge;
     type Cost = u64;
-    type Wait = Acquire<Arc<Self>>;
     type Setting = Quota;
-    type Contents = Rates;
-    type State = KeyState;
+    type Limiter = Arc<Self>;
+    type MapState = Rates;
+    type ShardState = ShardState;
+    type Slot = RateSlot;
 
     const SETTING: &'static str = "quota";
 
@@ -297,13 +281,17 @@ impl KeyLimit for RateLimiter {
         self.aligned()
     }
 
-    fn contents(&self, has_own: bool) -> Rates {
+    fn map_state(&self, has_quotas: bool) -> Rates {
         Rates {
             counter: self.config.clock.counter(),
             pattern: self.handle(),
-            has_own,
+            has_quotas,
             shared: Default::default(),
         }
+    }
+
+    fn shard_state(rates: &Rates) -> ShardState {
+        ShardState::new(rates.quota_params(rates.pattern.quota()))
     }
 
     fn pattern(rates: &Rates) -> &Self {
@@ -326,63 +314,159 @@ impl KeyLimit for RateLimiter {
         self.close();
     }
 
-    fn try_acquire(self: Arc<Self>, cost: u64) -> Result<Charge, AcquireError> {
-        self.try_acquire_many(cost)
-    }
-
-    fn wait(self: Arc<Self>, cost: u64, as_of: Option<Tick>) -> Acquire<Arc<Self>> {
-        match as_of {
-            Some(tick) => Acquire::as_of(self, cost, tick),
-            None => Acquire::new(self, cost),
+    #[inline]
+    fn slot(rates: &Rates, shard: &mut ShardState, hash: u32) -> RateSlot {
+        if rates.pattern.config.clock.is_of_runtime() {
+            return rates.slot_of_runtimes(shard.limit.quota, hash);
+        }
+        RateSlot::Word {
+            number: shard.next_number(),
+            hash,
+            tat: UNUSED,
         }
     }
 
+    fn slot_with(rates: &Rates, quota: Quota, hash: u32) -> RateSlot {
+        if rates.pattern.config.clock.is_of_runtime() {
+            return rates.slot_of_runtimes(quota, hash);
+        }
+        rates.slot_with(quota, UNUSED, hash)
+    }
+
+    #[inline]
+    fn hash(slot: &RateSlot) -> u32 {
+        match slot {
+            RateSlot::Word { hash, .. }
+            | RateSlot::WithQuota { hash, .. }
+            | RateSlot::Limiter { hash, .. } => *hash,
+        }
+    }
+
+    fn limiter(slot: &RateSlot) -> Option<&Arc<Self>> {
+        match slot {
+            RateSlot::Limiter { limiter, .. } => Some(limiter),
+            RateSlot::Word { .. } | RateSlot::WithQuota { .. } => None,
+        }
+    }
+
+    fn idle_after(
+        rates: &Rates,
+        shard: &ShardState,
+        slot: &mut RateSlot,
+        now: Tick,
+    ) -> Option<u64> {
+        match slot.word(shard) {
+            Ok(word) => Some(word.reset().as_nanos().saturating_sub(now.as_nanos())),
+            Err(limiter) => rates.limiter_idle_after(limiter, now),
+        }
+    }
+
+    #[inline]
+    fn is_idle(rates: &Rates, shard: &ShardState, slot: &mut RateSlot, now: Tick) -> bool {
+        match slot.word(shard) {
+            Ok(word) => word.is_idle(now),
+            Err(limiter) => rates.limiter_idle_after(limiter, now) == Some(0),
+        }
+    }
+
+    fn reclaim_limiters<K>(
+        rates: &Rates,
+        state: &mut ShardState,
+        table: &mut HashTable<Entry<K, Self>>,
+        now: Tick,
+    ) -> [Option<Arc<Self>>; 2] {
+        if state.with_limiters.is_empty() {
+            return [None, None];
+        }
+        [(); 2].map(|()| {
+            let hash = state.next_with_limiter()?;
+            let of_hash = table.iter_hash_mut(spread(hash));
+            let mut with_limiters = of_hash
+                .map(|entry| &mut entry.slot)
+                .filter(|slot| Self::hash(slot) == hash && Self::limiter(slot).is_some());
+            let reclaimed = (with_limiters.next()).map(|slot| rates.reclaim(slot, state, now));
+            // The hash is kept if the limiter is still needed, or if another key with the same hash
+            // has one.
+            if !matches!(reclaimed, Some(None)) && with_limiters.next().is_none() {
+                state.with_limiters.remove(&hash);
+            }
+            reclaimed.flatten()
+        })
+    }
+
+    fn replace_setting(
+        rates: &Rates,
+        entry: LockedEntry<'_, Self>,
+        new: RateSlot,
+        how: Option<QuotaChange>,
+    ) {
+        let (RateSlot::WithQuota { state, .. }, RateSlot::WithQuota { state: new, .. }) =
+            (entry.slot, new)
+        else {
+            return;
+        };
+        if state.limit.params != new.limit.params {
+            let until = rates.carry(&mut state.tat, how, &state.limit, &new.limit);
+            entry.state.overdrawn_until = entry.state.overdrawn_until.max(until);
+            state.generation = new.generation;
+        }
+        state.limit = new.limit;
+    }
+
+    fn jittered(rates: &Rates, after: Duration) -> Duration {
+        rates.pattern.config.jittered(after)
+    }
+
+    #[inline]
     fn tick(rates: &Rates, charge: Option<&Charge>) -> Option<Tick> {
-        Some(charge.map_or_else(|| rates.now(), Charge::at))
+        Some(rates.pattern.tick_of(charge))
+    }
+
+    #[inline]
+    fn polling(rates: &Rates) -> Polling {
+        (&rates.pattern).polling()
     }
 
     #[inline]
     fn decide_absent(
         rates: &Rates,
-        state: &ShardState,
+        shard: &ShardState,
         cost: u64,
         now: Tick,
     ) -> Option<Result<Decided<Self>, AcquireError>> {
-        let mut word = Word {
-            tat: &mut UNUSED.clone(),
-            terms: &state.terms,
-            generation: state.generation,
-        };
+        let params = &shard.limit.params;
         if cost == 0 {
-            return word.take(0, now).ok().map(|it| Ok(Decided::Admitted(it)));
+            let receipt = UNUSED.receipt(now, 0, 0);
+            return Some(Ok(Decided::Admitted(Charge(receipt))));
         }
         // If keys have their own quotas, the quota of this key is not known yet.
-        let refuses =
-            word.is_above_burst(cost) && !rates.has_own && rates.pattern.config.refuses_oversize();
-        refuses.then(|| Err(word.exceeds_capacity()))
+        let refuses = params.units_of(cost) > params.burst_tolerance
+            && !rates.has_quotas
+            && rates.pattern.config.refuses_oversize();
+        refuses.then(|| Err(AcquireError::exceeds_capacity(params.burst())))
     }
 
     #[inline(always)]
+    fn take(_: &Rates, entry: &mut LockedEntry<'_, Self>, cost: u64, now: Tick) -> Option<Charge> {
+        let mut word = entry.slot.word(entry.state).ok()?;
+        word.take(cost, now).ok()
+    }
+
+    #[inline(never)]
     fn decide(
         rates: &Rates,
-        held: Held<'_, Rates>,
+        entry: LockedEntry<'_, Self>,
         cost: u64,
-        now: Tick,
         waits: bool,
     ) -> Result<Decided<Self>, AcquireError> {
-        let mut word = match held.slot.word(held.state) {
+        let mut word = match entry.slot.word(entry.state) {
             Ok(word) => word,
             Err(limiter) => return Ok(Decided::ByLimiter(limiter.clone())),
         };
-        if let Ok(charge) = word.take(cost, now) {
-            return Ok(Decided::Admitted(charge));
-        }
-        // It rejects only at a tick that was read under the lock of the shard: others may have
-        // charged at ticks later than the first one.
+        // Others may have charged at ticks later than the first one.
         let (mut now, options) = (rates.now(), &rates.pattern.config);
         let mut taken = word.take(cost, now);
-        if matches!(taken, Err(Some(_))) && word.rule().is_ahead_of(now) {
-            // The clock was set back, or more than the burst is owed since a change of the quota.
+        if matches!(taken, Err(Some(_))) && word.is_ahead_of(now) {
             options.clock.correct();
             now = rates.now();
             taken = word.take(cost, now);
@@ -390,7 +474,7 @@ impl KeyLimit for RateLimiter {
         match taken {
             Ok(charge) => return Ok(Decided::Admitted(charge)),
             Err(None) if options.refuses_oversize() => {
-                return Err(word.exceeds_capacity());
+                return Err(AcquireError::exceeds_capacity(word.limit.params.burst()));
             }
             // The limiter admits the call once everything is paid off.
             Err(None) => {}
@@ -409,49 +493,16 @@ impl KeyLimit for RateLimiter {
                 }
             }
         }
-        Ok(Decided::ByLimiter(rates.limiter_of(held)))
+        Ok(Decided::ByLimiter(rates.limiter_of(entry)))
     }
 
-    fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
-        let word = match held.slot.word(held.state) {
-            Ok(word) => word,
-            Err(limiter) => return KeyState::Limiter(limiter.clone()),
-        };
-        let limit = word.terms.params.burst();
-        KeyState::Word(WordSnapshot {
-            rule: word.rule(),
-            quota: word.terms.quota,
-            generation: word.generation,
-            now: rates.now(),
-            closed: held.closed,
-            limit,
-            most: rates.pattern.config.most(limit),
+    fn status(rates: &Rates, entry: LockedEntry<'_, Self>) -> Result<KeyStatus, Arc<Self>> {
+        let mut key = rates.ledger(entry)?;
+        let (quota, decision) = (key.ledger.quota(), key.decision(1));
+        Ok(KeyStatus {
+            status: LimitStatus::Rate { quota, decision },
+            chunk_units: quota.chunk(decision.limit),
+            max_units: key.max_units,
         })
-    }
-
-    fn status(state: KeyState) -> LimitStatus {
-        match state {
-            KeyState::Word(mut reading) => LimitStatus::Rate {
-                quota: reading.quota,
-                decision: reading.peek(1),
-            },
-            KeyState::Limiter(limiter) => limiter.status(),
-        }
-    }
-
-    fn chunk_and_max_units(state: KeyState) -> (u64, u64) {
-        match state {
-            KeyState::Word(reading) => reading.chunk_and_max_units(),
-            KeyState::Limiter(limiter) => (limiter.chunk_units(), limiter.max_units()),
-        }
-    }
-
-    fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        // It fails only if the map has no room for the key, and then the key owes nothing.
-        let _ = key.settle(charge, used);
     }
 }

@@ -180,7 +180,8 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
     /// Panics if the quota does not fit the [algorithm](RateLimiter::algorithm).
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        self.set_all(quota);
+        let how = self.quota_change;
+        self.set_all(quota, |rates, shard| rates.adopt_quota(shard, how));
     }
 
     /// Does the same as [`requota`](Self::requota), and chooses how the spent part carries over.
@@ -216,6 +217,6 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.change_own(key, Some(how));
+        self.replace_setting(key, Some(how));
     }
 }

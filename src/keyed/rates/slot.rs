@@ -5,24 +5,24 @@
 //! 2. A key has a limiter while its `Tat` is not enough state: it has waiters, or a charge other
 //!    than the last may be refunded and is not paid off yet. On tokio's time it always has one,
 //!    because its `Tat` differs between runtimes.
-//! 3. An entry takes the next [number](EntryNumber) of its shard when it is inserted, and when its
-//!    limiter is reclaimed. The number is part of the generation of its charges. So a charge that
-//!    was made before that, and is perhaps paid off or forgiven, refunds nothing, and other keys
-//!    keep their numbers.
-//! 4. On other clocks, the list of a shard contains the hash of each key with such a limiter, and
+//! 3. An entry takes the next [number](EntryNumber) of its shard when it is created, for an
+//!    insertion or for a reader of a key without one, and when its limiter is reclaimed. The number
+//!    is part of the generation of its charges. So a charge that was made before that, and is
+//!    perhaps paid off or forgiven, refunds nothing, and other keys keep their numbers.
+//! 4. A backlog beyond the burst means that the clock was set back, unless a change to a lower burst
+//!    made it so. The shard knows when the last backlog of that kind ends: until then, a key that
+//!    ends no later asks no clock.
+//! 5. On other clocks, the list of a shard contains the hash of each key with such a limiter, and
 //!    each hash at most once. A hash whose key no longer has a limiter is removed from the list at
 //!    its next check.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::RateLimiter;
-use crate::algorithm::{Gcra, Params, Receipt, Rule, Tat, fresh_generation};
-use crate::error::AcquireError;
+use crate::algorithm::{Algorithm, Gcra, Ledger, Params, Receipt, Rule, Tat, fresh_generation};
 use crate::quota::Quota;
 use crate::rate::Charge;
-use crate::status::{Decision, Snapshot};
 use crate::time::Tick;
 
 /// The entry of a key without the key: 16 bytes.
@@ -34,7 +34,7 @@ pub enum RateSlot {
         tat: Tat,
     },
     /// The state of a key with its own quota.
-    WithQuota { hash: u32, own: Box<WithQuota> },
+    WithQuota { hash: u32, state: Box<WithQuota> },
     /// The limiter of a key.
     Limiter {
         hash: u32,
@@ -48,8 +48,7 @@ const _: () = assert!(size_of::<RateSlot>() == 16);
 /// The number of an entry among those of its shard, from 1 to 2^24 - 1.
 ///
 /// Then numbers begin again. A late refund of an entry that was dropped is taken for one of the
-/// same key if exactly a multiple of this many entries were inserted into the shard or reclaimed
-/// since.
+/// same key if exactly a multiple of this many entries of the shard were created or reclaimed since.
 #[derive(Clone, Copy, Default)]
 pub struct EntryNumber([u8; 3]);
 
@@ -78,18 +77,20 @@ impl EntryNumber {
 /// The state of a key with its own quota.
 pub struct WithQuota {
     pub(super) tat: Tat,
-    pub(super) terms: Arc<QuotaParams>,
+    pub(super) limit: Arc<QuotaParams>,
     /// Distinguishes charges under this quota from earlier ones.
     pub(super) generation: u64,
 }
 
 /// The state of a shard beside its entries.
 pub struct ShardState {
-    /// The terms of all keys without their own quota.
-    pub(super) terms: QuotaParams,
+    /// The quota of all keys without their own quota.
+    pub(super) limit: QuotaParams,
     /// The generation of current charges.
     pub(super) generation: u64,
-    /// The number of the last entry that was inserted or reclaimed.
+    /// No key owes more than the burst after this tick because its quota was changed.
+    pub(super) overdrawn_until: Tick,
+    /// The number of the last entry that was created or reclaimed.
     last_number: EntryNumber,
     /// The hashes of keys with limiters.
     pub(in crate::keyed) with_limiters: BTreeSet<u32>,
@@ -99,17 +100,18 @@ pub struct ShardState {
 
 /// A quota, in every form that calls need.
 #[derive(Clone, Copy, Debug)]
-pub struct QuotaParams {
+pub(super) struct QuotaParams {
     pub(super) quota: Quota,
     /// Two quotas with the same rate are equal, even in different terms.
     pub(super) params: Params,
 }
 
-/// The state of a key without a limiter, and the terms to read it.
-pub(super) struct Word<'a> {
+/// The state of a key without a limiter, and its quota.
+pub(in crate::keyed) struct Word<'a> {
     pub(super) tat: &'a mut Tat,
-    pub(super) terms: &'a QuotaParams,
-    pub(super) generation: u64,
+    pub(super) limit: &'a QuotaParams,
+    generation: u64,
+    overdrawn_until: Tick,
 }
 
 impl Word<'_> {
@@ -117,7 +119,7 @@ impl Word<'_> {
     /// because it exceeds the burst.
     #[inline(always)]
     pub(super) fn take(&mut self, cost: u64, now: Tick) -> Result<Charge, Option<Tick>> {
-        let params = &self.terms.params;
+        let params = &self.limit.params;
         let (unit, price) = (params.units_at(now), params.units_of(cost));
         if price > params.burst_tolerance {
             return Err(None);
@@ -131,93 +133,78 @@ impl Word<'_> {
             self.tat.end().wrapping_sub(unit)
         };
         Ok(Charge(Receipt {
-            ticket: self.tat.end(),
             generation: self.generation,
-            cost,
-            at: now,
-            owed,
+            ..self.tat.receipt(now, cost, owed)
         }))
-    }
-
-    /// Returns whether a cost exceeds the burst.
-    #[inline]
-    pub(super) fn is_above_burst(&self, cost: u64) -> bool {
-        let params = &self.terms.params;
-        params.units_of(cost) > params.burst_tolerance
     }
 
     /// Returns whether the key owes nothing.
     #[inline]
     pub(super) fn is_idle(&self, now: Tick) -> bool {
-        self.tat.end() <= self.terms.params.units_at(now)
+        self.tat.end() <= self.limit.params.units_at(now)
     }
 
-    /// Returns the error of a call that asks for more than the burst.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn exceeds_capacity(&self) -> AcquireError {
-        AcquireError::exceeds_capacity(self.terms.params.burst())
+    /// Returns the tick from which on the key owes nothing.
+    pub(super) fn reset(&self) -> Tick {
+        self.limit.params.tick_at(self.tat.end())
     }
 
-    /// Refunds up to `cost` of a charge. Returns `false` if a limiter has to do it, because the
-    /// refund depends on later charges.
-    pub(super) fn refund(&mut self, charge: &Charge, cost: u64, now: Tick) -> bool {
-        let (made, params) = (&charge.0, &self.terms.params);
-        let unit = params.units_at(now);
-        let units = params.units_of(cost).min(self.tat.backlog_at(unit));
-        let units = units.min(made.ticket.saturating_sub(unit));
-        if made.generation != self.generation || units == 0 {
-            return true;
-        }
-        let is_last = made.ticket == self.tat.end();
-        if is_last {
-            *self.tat = self.tat.give(units);
-        }
-        is_last
+    /// Returns whether the clock seems to have been set back.
+    pub(in crate::keyed) fn is_ahead_of(&self, now: Tick) -> bool {
+        self.rule().is_ahead_of(now)
     }
 
-    /// Returns the rule with this state. The rule decides everything else.
-    pub(super) fn rule(&self) -> Gcra {
-        Gcra::of_word(self.terms.params, *self.tat)
+    /// Returns a ledger with this state.
+    pub(super) fn ledger(&self, algorithm: Algorithm) -> Ledger {
+        Ledger::of_word(algorithm, self.rule(), self.limit.quota, self.generation)
+    }
+
+    fn rule(&self) -> Gcra {
+        let params = self.limit.params;
+        let overdrawn = Tat::from_units(params.units_at(self.overdrawn_until));
+        Gcra::of_word(params, *self.tat, overdrawn)
     }
 }
 
 impl RateSlot {
     /// Returns the state of the key, or its limiter.
     #[inline]
-    pub(super) fn word<'a>(
+    pub(in crate::keyed) fn word<'a>(
         &'a mut self,
-        state: &'a ShardState,
+        shard: &'a ShardState,
     ) -> Result<Word<'a>, &'a Arc<RateLimiter>> {
-        match self {
-            Self::Word { number, tat, .. } => Ok(Word {
-                // The low half of the generation of the shard is zero.
-                generation: state.generation ^ u64::from(number.get()),
+        let (tat, limit, generation) = match self {
+            // The low half of the generation of the shard is zero.
+            Self::Word { number, tat, .. } => (
                 tat,
-                terms: &state.terms,
-            }),
-            Self::WithQuota { own, .. } => Ok(Word {
-                tat: &mut own.tat,
-                terms: &own.terms,
-                generation: own.generation,
-            }),
-            Self::Limiter { limiter, .. } => Err(limiter),
-        }
+                &shard.limit,
+                shard.generation ^ u64::from(number.get()),
+            ),
+            Self::WithQuota { state, .. } => (&mut state.tat, &*state.limit, state.generation),
+            Self::Limiter { limiter, .. } => return Err(limiter),
+        };
+        Ok(Word {
+            tat,
+            limit,
+            generation,
+            overdrawn_until: shard.overdrawn_until,
+        })
     }
 }
 
 impl ShardState {
-    pub(super) fn new(terms: QuotaParams) -> Self {
+    pub(super) fn new(limit: QuotaParams) -> Self {
         Self {
-            terms,
+            limit,
             generation: fresh_generation(),
+            overdrawn_until: Tick::default(),
             last_number: EntryNumber::default(),
             with_limiters: BTreeSet::new(),
             last_checked: 0,
         }
     }
 
-    /// Returns the number of an entry that is inserted or reclaimed.
+    /// Returns the number of an entry that is created or reclaimed.
     #[inline]
     pub(super) fn next_number(&mut self) -> EntryNumber {
         self.last_number = self.last_number.next();
@@ -230,78 +217,6 @@ impl ShardState {
             .and_then(|from| self.with_limiters.range(from..).next());
         self.last_checked = *after.or_else(|| self.with_limiters.first())?;
         Some(self.last_checked)
-    }
-}
-
-/// The state of a key.
-pub enum KeyState {
-    Word(WordSnapshot),
-    Limiter(Arc<RateLimiter>),
-}
-
-/// A copy of the state of a key without a limiter.
-pub struct WordSnapshot {
-    pub(super) rule: Gcra,
-    pub(super) quota: Quota,
-    pub(super) generation: u64,
-    pub(super) now: Tick,
-    pub(super) closed: bool,
-    /// The maximum charge at once: the burst.
-    pub(super) limit: u64,
-    /// The maximum cost of one call.
-    pub(super) most: u64,
-}
-
-impl WordSnapshot {
-    /// Returns the decision that a call would get.
-    pub(super) fn peek(&mut self, cost: u64) -> Decision {
-        let (limit, now) = (self.limit, self.now);
-        let due = if self.closed || cost > self.most {
-            Tick::from_nanos(u64::MAX)
-        } else if cost == 0 {
-            now
-        } else {
-            self.rule.due(0, cost)
-        };
-        Decision::at(now, limit, self.rule.backlog(now), due, self.rule.reset())
-    }
-
-    /// Returns the decision just after a charge, or the current one if that decision is no longer
-    /// known.
-    pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
-        let made = &charge.0;
-        if made.generation != self.generation {
-            let retry_after = Some(Duration::ZERO);
-            return Decision {
-                retry_after,
-                ..self.peek(0)
-            };
-        }
-        let (backlog, reset) = self.rule.after(made);
-        Decision::at(
-            made.at,
-            self.rule.capacity(),
-            backlog,
-            Tick::default(),
-            reset,
-        )
-    }
-
-    pub(super) fn snapshot(&mut self) -> Snapshot {
-        let decision = self.peek(0);
-        Snapshot {
-            limit: decision.limit,
-            in_use: self.rule.backlog(self.now),
-            available: decision.remaining,
-            // A key with waiters has a limiter.
-            waiting: 0,
-            oldest_wait: None,
-        }
-    }
-
-    /// Returns the chunk size for adapters, and the maximum cost of one call now.
-    pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
-        (self.quota.chunk(self.limit), self.most)
     }
 }
 
