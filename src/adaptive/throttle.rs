@@ -6,7 +6,7 @@ use super::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
-use crate::throttle::{Adaptive, Inspect, handles};
+use crate::throttle::{Adaptive, Inspect, Polling, handles};
 use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
@@ -49,7 +49,9 @@ handles! {
             permit.refund();
         }
 
-        handles!(polled_by_wakers);
+        fn polling(&self) -> Polling {
+            (&self.limiter).polling()
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::driver::Shared;
 use super::entry::Entry;
-use super::schedule::{Enter, Entering, Waiter, WaiterId};
+use super::schedule::{Enter, EntryRequest, Waiter, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::Throttle;
 use crate::debug::debug_as;
@@ -112,7 +112,7 @@ impl<T: Queueable, K: ClassKey> Drop for Counted<'_, T, K> {
 pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<QueueClass<T, K>>>,
-    entering: Entering,
+    request: EntryRequest,
     ways: &'static Ways<T>,
     /// The waiter in the queue, if a poll had to wait.
     id: Option<WaiterId>,
@@ -130,7 +130,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     pub(super) fn one(handle: Arc<QueueClass<T, K>>) -> Self {
         Self {
             handle: Some(handle),
-            entering: Entering::new(1),
+            request: EntryRequest::new(1),
             ways: &Ways {
                 enter: |throttle, _, tick| match tick {
                     Some(tick) => throttle.enter_as_of(tick),
@@ -149,7 +149,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     {
         Self {
             handle: Some(handle),
-            entering: Entering::new(n),
+            request: EntryRequest::new(n),
             ways: &Ways {
                 enter: |throttle, n, tick| match tick {
                     Some(tick) => throttle.cost(n).enter_as_of(tick),
@@ -172,7 +172,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         let handle = self.handle.insert(handle);
         let (id, mut unstored) = match self.id {
             Some(id) => (id, None),
-            None => match join(handle, &mut self.entering, self.ways.enter, waker.clone()) {
+            None => match join(handle, &mut self.request, self.ways.enter, waker.clone()) {
                 Ok(joined) => joined,
                 Err(error) => {
                     self.handle = None;
@@ -196,7 +196,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
             if let Some(given) = locked.collect(id) {
                 break given;
             }
-            locked.moves_here(id, &mut self.entering);
+            locked.record_poll(id, &mut self.request);
             if locked.needs_drive() {
                 drop(locked);
                 queue.drive();
@@ -246,7 +246,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
             Some(permit) => {
                 entry.release();
                 locked.schedule.released(entry);
-                unused = locked.schedule.hand_over(self.entering, permit, &mut wakes);
+                unused = locked.schedule.hand_over(self.request, permit, &mut wakes);
             }
         }
         queue.unlock(locked, wakes);
@@ -261,7 +261,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
 /// waiter, and then need not wake it.
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
-    entering: &mut Entering,
+    request: &mut EntryRequest,
     enter: Enter<T>,
     waker: Waker,
 ) -> Result<(WaiterId, Option<Waker>), AcquireError> {
@@ -270,9 +270,9 @@ fn join<T: Queueable, K: ClassKey>(
     let mut waker = Some(waker);
     let joined = queue.throttle.tick(None).unwrap_or_default();
     let since = queue.clock.now();
-    entering.runtime = queue.throttle.polling().runtime();
+    request.runtime = queue.throttle.polling().runtime();
     let waiter = || Waiter {
-        entering: *entering,
+        request: *request,
         enter,
         joined,
         since,
@@ -310,7 +310,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
             if held {
                 let counted = Counted(&handle);
                 if let Some(inner) =
-                    (self.ways.enter_now)(&handle.queue.throttle, self.entering.cost)
+                    (self.ways.enter_now)(&handle.queue.throttle, self.request.cost)
                 {
                     std::mem::forget(counted);
                     let inner = Some(inner);
@@ -336,7 +336,7 @@ impl<T: Queueable, K: ClassKey> Unpin for Acquire<T, K> {}
 
 debug_as! {
     [T: Queueable, K: ClassKey] Acquire<T, K>, self
-    => Acquire { cost: self.entering.cost, queued: self.id.is_some(), .. }
+    => Acquire { cost: self.request.cost, queued: self.id.is_some(), .. }
 }
 
 /// A permit of a class of a [`FairQueue`](super::FairQueue). It derefs to the inner permit.

@@ -35,10 +35,11 @@
 //!    queue; no foreign code runs under it. If others wait there too, if the semaphore is closed or
 //!    has more permits out than its limit, or if the costs differ, the permit is dropped.
 //! 8. A throttle on tokio's time has a state for each runtime, and no state admits a waiter of another
-//!    one. So the entrant enters in the [runtime](crate::throttle::Polling::runtime) in which the next waiter was
-//!    last polled: a thread in another runtime wakes that waiter, whose poll enters. A permit of one
-//!    runtime is not handed to a waiter of another. If the runtime of the entrant ends, the next
-//!    waiter is woken in the same way, and not told.
+//!    one. So the entrant enters, and is polled, only in the
+//!    [runtime](crate::throttle::Polling::runtime) in which the next waiter was last polled: a thread
+//!    in another runtime wakes that waiter, whose poll does it. A permit of one runtime is not handed
+//!    to a waiter of another. If the runtime of the entrant ends, the next waiter is woken in the
+//!    same way, and not told.
 //! 9. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then
 //!    it wakes the next one, like in 6: the first waiter that is polled or leaves continues the
 //!    work, even if it was already served.
@@ -50,7 +51,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
 use super::entry::Entry;
-use super::schedule::{Enter, Entering, Given, Schedule, WaiterId};
+use super::schedule::{Enter, EntryRequest, Given, Schedule, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::Throttle;
 use crate::concurrency::{OwnedPermit, Semaphore};
@@ -97,24 +98,25 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
         let Some(entrant) = &self.entrant else {
             return false;
         };
-        let next = self.schedule.next().map(|(_, next)| next);
-        self.poll_wanted
-            || match (entrant.entering, next) {
-                (None, None) => false,
-                // The poll of a waiter elsewhere enters, once it was woken.
-                (None, Some(next)) => next.entering.runtime == self.here || next.waker.is_some(),
-                (entered, next) => entered != next.map(|next| next.entering),
-            }
+        let Some((_, next)) = self.schedule.next() else {
+            return self.poll_wanted || entrant.request.is_some();
+        };
+        let leaves = entrant
+            .request
+            .is_some_and(|request| request != next.request);
+        let polls = self.poll_wanted || entrant.request.is_none();
+        // A waiter elsewhere polls, once it was woken.
+        leaves || polls && (next.request.runtime == self.here || next.waker.is_some())
     }
 
     /// Records that a waiter that was not served is polled here.
-    pub(super) fn moves_here(&mut self, id: WaiterId, entering: &mut Entering) {
-        if entering.runtime == self.here {
+    pub(super) fn record_poll(&mut self, id: WaiterId, request: &mut EntryRequest) {
+        if request.runtime == self.here {
             return;
         }
         if let Some(waiter) = self.schedule.waiter(id) {
-            entering.runtime = self.here;
-            waiter.entering = *entering;
+            request.runtime = self.here;
+            waiter.request = *request;
             // A tick of the other runtime says nothing here, so it counts as joined now.
             waiter.joined = Tick::from_nanos(u64::MAX);
         }
@@ -134,7 +136,7 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
 struct Entrant<T: Throttle> {
     enter: Pin<Box<Option<Waiting<T::Enter>>>>,
     /// What it waits for.
-    entering: Option<Entering>,
+    request: Option<EntryRequest>,
     /// The runtime of the last entry.
     runtime: u64,
     /// The tick of the last charge, or of the entry for the first waiter. It is forgotten when no
@@ -147,12 +149,12 @@ struct Entrant<T: Throttle> {
 impl<T: Throttle> Entrant<T> {
     /// Leaves the throttle's queue.
     fn leave(&mut self) {
-        self.entering = None;
+        self.request = None;
         contain_panic(|| self.enter.set(None));
     }
 
     /// Forgets the ticks of another runtime.
-    fn moves_to(&mut self, runtime: u64) {
+    fn forget_other_runtime(&mut self, runtime: u64) {
         if std::mem::replace(&mut self.runtime, runtime) != runtime {
             (self.charged, self.witness) = (None, None);
         }
@@ -188,7 +190,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             schedule: Schedule::new(Arc::clone(&contended)),
             entrant: Some(Entrant {
                 enter: Box::pin(None),
-                entering: None,
+                request: None,
                 runtime: 0,
                 charged: None,
                 witness: None,
@@ -210,7 +212,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
     /// Locks the queue. It reads the clock only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
-        let here = self.throttle.polling().runtime();
+        let here = contain_panic(|| self.throttle.polling().runtime()).unwrap_or_default();
         let mut locked = lock(&self.locked);
         locked.here = here;
         if locked.schedule.is_timed() {
@@ -232,48 +234,48 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         loop {
             locked.woken_again = false;
             let next = locked.schedule.next();
-            let next = next.map(|(id, waiter)| (id, waiter.entering, waiter.enter, waiter.joined));
-            if entrant.entering.is_some() && entrant.entering != next.map(|(_, it, ..)| it) {
+            let next = next.map(|(id, waiter)| (id, waiter.request, waiter.enter, waiter.joined));
+            if entrant.request.is_some() && entrant.request != next.map(|(_, it, ..)| it) {
                 drop(locked);
                 entrant.leave();
                 locked = self.lock();
                 continue;
             }
-            let Some((id, entering, enter, joined)) = next else {
+            let Some((id, request, enter, joined)) = next else {
                 entrant.charged = None;
                 break;
             };
-            if entrant.entering.is_none() && entering.runtime != locked.here {
-                // The poll of this waiter enters.
-                wakes.push(locked.schedule.take_next_waker());
+            if request.runtime != locked.here {
+                // The poll of this waiter enters, or polls the entrant.
+                locked.poll_wanted = true;
                 break;
             }
             if served == SERVED_AT_ONCE {
                 locked.poll_wanted = true;
                 break;
             }
-            entrant.moves_to(entering.runtime);
+            entrant.forget_other_runtime(request.runtime);
             let joined = entrant.joined(&mut locked.schedule, (id, joined));
             drop(locked);
             wakes.wake_all();
-            let polled = self.poll(&mut entrant, entering, enter, joined);
+            let polled = self.poll(&mut entrant, request, enter, joined);
             locked = self.lock();
             match polled {
                 // The runtime of the entrant has ended, and the throttle is open.
                 Poll::Ready(Err(error))
                     if error.kind() == ErrorKind::RuntimeEnded
-                        && entering.runtime != locked.here => {}
+                        && request.runtime != locked.here => {}
                 Poll::Ready(given) => {
                     polls = 0;
                     served += 1;
-                    if let Some(unused) = locked.schedule.hand_over(entering, given, &mut wakes) {
+                    if let Some(unused) = locked.schedule.hand_over(request, given, &mut wakes) {
                         drop(locked);
                         contain_panic(|| self.throttle.rollback(unused));
                         locked = self.lock();
                     }
                 }
                 // In the meantime it has become the turn of another cost, or of nobody.
-                Poll::Pending if locked.schedule.next_entering() != Some(entering) => {}
+                Poll::Pending if locked.schedule.next_request() != Some(request) => {}
                 Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
                     locked.poll_wanted = locked.woken_again;
@@ -294,18 +296,18 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     fn poll(
         self: &Arc<Self>,
         entrant: &mut Entrant<T>,
-        entering: Entering,
+        request: EntryRequest,
         enter: Enter<T>,
         joined: Tick,
     ) -> Polled<T::Permit> {
-        entrant.entering = Some(entering);
+        entrant.request = Some(request);
         let polled = contain_panic(|| {
             if entrant.enter.is_none() {
                 let as_of = entrant.charged.map(|charged| charged.max(joined));
                 if as_of.is_none() {
                     entrant.charged = self.throttle.tick(None);
                 }
-                let enter = enter(&self.throttle, entering.cost, as_of);
+                let enter = enter(&self.throttle, request.cost, as_of);
                 entrant.enter.set(Some(enter));
             }
             let waker = Waker::from(Arc::clone(self));
@@ -346,8 +348,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         }
         let kept = match (permit, &locked.entrant) {
             (Some(permit), Some(entrant)) if self.hands_on() && entrant.is_alone(&permit) => {
-                match entrant.entering {
-                    Some(entering) => locked.schedule.hand_over(entering, Ok(permit), &mut wakes),
+                match entrant.request {
+                    Some(request) => locked.schedule.hand_over(request, Ok(permit), &mut wakes),
                     None => Some(permit),
                 }
             }

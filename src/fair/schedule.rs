@@ -95,13 +95,13 @@ pub(super) struct ClassState<T: Throttle, K> {
 
 /// What an entry of the throttle is for. A permit goes to a waiter with the same one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entering {
+pub(super) struct EntryRequest {
     pub(super) cost: u64,
     /// The [runtime](crate::throttle::Polling::runtime) in which the waiter is polled.
     pub(super) runtime: u64,
 }
 
-impl Entering {
+impl EntryRequest {
     /// Creates an entry for a cost, by a waiter that has not been polled yet.
     pub(super) const fn new(cost: u64) -> Self {
         Self { cost, runtime: 0 }
@@ -110,7 +110,7 @@ impl Entering {
 
 /// A waiter that was not served yet.
 pub(super) struct Waiter<T: Throttle> {
-    pub(super) entering: Entering,
+    pub(super) request: EntryRequest,
     pub(super) enter: Enter<T>,
     /// The tick of the throttle at which it joined, if the throttle has ticks.
     pub(super) joined: Tick,
@@ -279,12 +279,12 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     /// waiter. Returns a permit that nobody takes; the next poll decides about an error.
     pub(super) fn hand_over(
         &mut self,
-        entered: Entering,
+        entered: EntryRequest,
         given: Given<T>,
         wakes: &mut WakeList,
     ) -> Option<T::Permit> {
         match self.next() {
-            Some((id, waiter)) if waiter.entering == entered => {
+            Some((id, waiter)) if waiter.request == entered => {
                 if given.is_ok() {
                     self.charge(id.index, entered.cost);
                 }
@@ -341,8 +341,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     }
 
     /// Returns what the throttle is entered for next.
-    pub(super) fn next_entering(&self) -> Option<Entering> {
-        self.next().map(|(_, waiter)| waiter.entering)
+    pub(super) fn next_request(&self) -> Option<EntryRequest> {
+        self.next().map(|(_, waiter)| waiter.request)
     }
 
     /// Handles the return of a permit of a class.

@@ -32,14 +32,14 @@ pub trait Limiter {
     /// Returns the only state, or that of callers outside of all runtimes.
     fn state(&self) -> &Arc<Shared>;
 
-    /// Returns the state of the current runtime, if each has one.
+    /// Returns the state of the current runtime, if each has one, after the first use.
     fn state_in_runtime(&self) -> Option<Arc<Shared>>;
 
     /// Calls `run` with the state that decides here.
     #[inline]
     fn here<R>(&self, run: impl FnOnce(&Arc<Shared>) -> R) -> R {
-        let own = self.state_in_runtime();
-        run(own.as_ref().unwrap_or_else(|| self.state()))
+        let state = self.state();
+        run(self.state_in_runtime().as_ref().unwrap_or(state))
     }
 }
 

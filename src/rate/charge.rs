@@ -46,7 +46,7 @@ impl Charge {
     }
 
     /// Returns whether a clock was read for it.
-    pub(super) fn has_tick(&self) -> bool {
+    pub(crate) fn has_tick(&self) -> bool {
         self.0.generation != 0
     }
 
@@ -54,7 +54,7 @@ impl Charge {
     /// charge during a [pause](crate::RateLimiter::pause_for) is made behind the spent burst, at a
     /// later tick.
     ///
-    /// An [unlimited](crate::Quota::UNLIMITED) limiter reads no clock to admit a call, so the tick
+    /// An [unlimited](crate::Quota::UNLIMITED) limiter, other than a key's, reads no clock to admit a call, so the tick
     /// of its charges is [zero](Tick::default). It does read the clock for a call that had to wait,
     /// during a pause, and while a [hold](crate::RateLimiter::hold) is open.
     ///

@@ -1,8 +1,10 @@
 //! Following the count of a server, which it reports in its responses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::RateLimiter;
+use super::acquire::Limiter;
 use super::charge::Charge;
 
 /// Following a server.
@@ -95,7 +97,8 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn follow(&self, charge: &Charge, used: u64, reset_after: Duration) {
-        self.state_of(charge)
+        let made = self.state_of_charge(charge);
+        made.unwrap_or_else(|| self.here(Arc::clone))
             .change(|ledger, now| ledger.follow(&charge.0, used, reset_after, now));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RateLimiter;
+use super::acquire::Limiter;
 use super::charge::Charge;
 use super::shared::Shared;
 use crate::algorithm::HeldCharge;
@@ -85,7 +86,8 @@ impl RateLimiter {
     /// ```
     #[doc(alias = "estimate")]
     pub fn hold(&self, charge: Charge) -> Hold {
-        let shared = self.state_of(&charge);
+        let made = self.state_of_charge(&charge);
+        let shared = made.unwrap_or_else(|| self.here(Arc::clone));
         let longest = Duration::from_nanos(shared.config.max_hold);
         let held = shared.change(|ledger, now| ledger.hold(charge.0, now, longest));
         Hold {

@@ -125,7 +125,9 @@ impl LeakyBucket {
     ///
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), immediately, with the time until the next
     ///   release;
-    /// - [`Closed`](crate::ErrorKind::Closed).
+    /// - [`Closed`](crate::ErrorKind::Closed);
+    /// - [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded), like
+    ///   [`RateLimiter::acquire`](crate::RateLimiter::acquire).
     ///
     /// # Examples
     ///

@@ -467,7 +467,8 @@ impl RateLimiter {
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
     ///   burst, unless [`oversize`](Self::oversize) allows it. A new call gets it immediately, and
     ///   a waiter when the burst [becomes smaller](Self::set_quota);
-    /// - [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded), on [tokio's
+    /// - [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded), if the runtime in which the call was first
+    ///   polled ends before it is charged, on [tokio's
     ///   time](crate::Clock#limiters-that-are-used-in-several-runtimes).
     ///
     /// # Examples
@@ -936,7 +937,7 @@ impl Limiter for RateLimiter {
 
     #[inline]
     fn state_in_runtime(&self) -> Option<Arc<Shared>> {
-        self.runtimes().map(|it| it.here(&self.config))
+        Some(self.runtimes.get()?.as_ref()?.here(&self.config))
     }
 }
 
@@ -944,21 +945,20 @@ impl Limiter for RateLimiter {
 impl RateLimiter {
     #[cold]
     fn begin(&self) -> &Arc<Shared> {
-        let new = || Shared::new(self.quota, self.config.clone());
-        self.state.get_or_init(|| {
-            self.runtimes()
-                .map_or_else(new, |it| it.outside(&self.config))
-        })
+        self.first_use.begin();
+        let runtimes = || Runtimes::new(self.quota, &self.config);
+        let state = || match self.runtimes.get_or_init(runtimes) {
+            Some(runtimes) => runtimes.outside(&self.config),
+            None => Shared::new(self.quota, self.config.clone()),
+        };
+        self.state.get_or_init(state)
     }
 
     /// Returns the states of the runtimes, if each has one.
-    #[inline]
     pub(super) fn runtimes(&self) -> Option<&Arc<Runtimes>> {
-        let new = || {
-            self.first_use.begin();
-            Runtimes::new(self.quota, &self.config)
-        };
-        self.runtimes.get_or_init(new).as_ref()
+        // The first use creates them.
+        self.state();
+        self.runtimes.get()?.as_ref()
     }
 
     /// Returns all states.
@@ -969,18 +969,27 @@ impl RateLimiter {
         }
     }
 
-    /// Returns the state that has made a charge; for the charge of another limiter, or of a runtime
-    /// that has ended, the one that decides here. The runtime of a charge need not be the current
-    /// one: a guard may be dropped anywhere. No two states have the same generation.
-    pub(super) fn state_of(&self, charge: &Charge) -> Arc<Shared> {
+    /// Returns the state that has made a charge, unless its runtime has ended or another limiter has
+    /// made it. The runtime need not be the current one: a guard may be dropped anywhere. No two
+    /// states have the same generation.
+    pub(super) fn state_of_charge(&self, charge: &Charge) -> Option<Arc<Shared>> {
         let mut states = self.states().into_iter();
-        let made = states.find(|it| it.params.generation() == charge.0.generation);
-        made.unwrap_or_else(|| self.here(Arc::clone))
+        states.find(|it| it.params.generation() == charge.0.generation)
     }
 
-    /// Decides a call that could not be decided at once.
+    /// Decides a call that does not wait and was not decided at once.
     #[inline(never)]
     fn decide(&self, cost: u64) -> Result<Charge, AcquireError> {
+        match self.state().decide_by_counter(cost) {
+            Decided::Charged(charge) => Ok(charge),
+            Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
+            Decided::Undecided | Decided::Contended => self.decide_here(cost),
+        }
+    }
+
+    /// Decides every other call that does not wait.
+    #[inline(never)]
+    fn decide_here(&self, cost: u64) -> Result<Charge, AcquireError> {
         self.here(|state| state.decide(cost))
     }
 
@@ -1016,7 +1025,11 @@ impl RateLimiter {
     /// Refunds a part of a charge.
     pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
         match self.runtimes() {
-            Some(_) => self.state_of(charge).refund(charge, cost),
+            Some(_) => {
+                if let Some(state) = self.state_of_charge(charge) {
+                    state.refund(charge, cost);
+                }
+            }
             None => self.state().refund(charge, cost),
         }
     }
@@ -1026,7 +1039,7 @@ impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("RateLimiter");
         // Formatting must not count as a use, because a use fixes the options.
-        if self.state.get().is_some() || self.runtimes.get().is_some() {
+        if self.state.get().is_some() {
             debug
                 .field("quota", &format_args!("{}", self.quota()))
                 .field("waiting", &self.waiting())

@@ -17,6 +17,10 @@ use crate::wait::{remaining_timeout, without_hint};
 /// Await it like [`acquire`](super::RateLimiter::acquire), with the same combinators; it is already
 /// queued. A timeout that is shorter than the delay ends it at once. Drop it to give the place up.
 ///
+/// # Errors
+///
+/// Awaiting it fails like [`acquire`](super::RateLimiter::acquire).
+///
 /// # Cancel safety
 ///
 /// Dropping it before it completes leaves the queue, or refunds its charge. Waiters behind it are

@@ -7,9 +7,9 @@
 //! once for each call which state [decides here](Runtimes::here); a state knows nothing of runtimes
 //! except that its clock may end.
 //!
-//! 1. What all states have in common is changed in [`Common`] first, and then in each state. A new
+//! 1. What all states have in common is changed in [`SharedSettings`] first, and then in each state. A new
 //!    state takes it over under the same lock, so a state that is created at the same time misses no
-//!    change. Each change of a state applies what is in `Common` by then, so no
+//!    change. Each change of a state applies what is in `SharedSettings` by then, so no
 //!    state returns to an earlier quota.
 //! 2. A waiter is in the queue of the runtime in which it was first polled, wherever it is polled
 //!    later. When that runtime ends, everybody in its queue is refused.
@@ -25,11 +25,11 @@ use crate::quota::Quota;
 use crate::time::{ByRuntime, Clock, Home};
 
 /// The states of the runtimes.
-pub(super) struct Runtimes(ByRuntime<Common, Shared>);
+pub(super) struct Runtimes(ByRuntime<SharedSettings, Shared>);
 
 /// What is the same in all runtimes.
 #[derive(Clone, Copy)]
-struct Common {
+struct SharedSettings {
     quota: Quota,
     how: QuotaChange,
     closed: bool,
@@ -38,7 +38,7 @@ struct Common {
 impl Runtimes {
     /// Creates the states of a limiter, if each runtime has one on its clock.
     pub(super) fn new(quota: Quota, config: &Config) -> Option<Arc<Self>> {
-        let states = config.clock.states(Common {
+        let states = config.clock.states(SharedSettings {
             quota,
             how: config.algorithm.on_change(),
             closed: false,
@@ -48,24 +48,25 @@ impl Runtimes {
 
     /// Returns the state of the current runtime.
     pub(super) fn here(&self, config: &Config) -> Arc<Shared> {
-        self.0.here(|home, common| common.state_of(home, config))
+        self.0.here(|home, common| common.new_state(home, config))
     }
 
     /// Returns the state of callers outside of all runtimes.
     pub(super) fn outside(&self, config: &Config) -> Arc<Shared> {
-        self.0.outside(|home, common| common.state_of(home, config))
+        self.0
+            .outside(|home, common| common.new_state(home, config))
     }
 
     /// Returns all states.
     pub(super) fn all(&self) -> Vec<Arc<Shared>> {
-        self.0.change(|_| ())
+        self.0.all()
     }
 
     pub(super) fn set_quota(&self, quota: Quota, how: QuotaChange) {
-        let change = |common: &mut Common| (common.quota, common.how) = (quota, how);
+        let change = |common: &mut SharedSettings| (common.quota, common.how) = (quota, how);
         for state in self.0.change(change) {
             state.change(|ledger, now| {
-                let Common { quota, how, .. } = self.0.common();
+                let SharedSettings { quota, how, .. } = self.0.common();
                 ledger.set_quota(quota, how, now);
             });
         }
@@ -86,8 +87,8 @@ impl Runtimes {
     }
 }
 
-impl Common {
-    fn state_of(self, home: Arc<Home>, config: &Config) -> Arc<Shared> {
+impl SharedSettings {
+    fn new_state(self, home: Arc<Home>, config: &Config) -> Arc<Shared> {
         let config = Config {
             clock: Clock::bound(home),
             ..config.clone()

@@ -128,29 +128,22 @@ impl Shared {
         }
     }
 
-    /// Decides every other call that does not wait: first by a window or a log, in the same way, and
-    /// without a limit.
-    #[inline(never)]
-    pub(super) fn decide(&self, cost: u64) -> Result<Charge, AcquireError> {
+    /// Decides a call that is not decided at once by the counter of the system clock: by a window, by
+    /// a log, or without a limit.
+    #[inline(always)]
+    pub(super) fn decide_by_counter(&self, cost: u64) -> Decided {
         let decided = match self.word_and_tick(self.other_counter) {
             Some((_, now)) if self.ring.is_some() => self.decide_by_ring(cost, now),
             Some((seen, now)) => self.decide_by_window(seen, cost, now),
-            None => match self.charge_without_limit(cost) {
-                // This returns at once, because nothing can be doubtful.
-                Some(charge) => return Ok(charge),
-                None => Decided::Undecided,
-            },
+            None if self.word_counter.is_some() => return self.decide_without_limit(cost),
+            None => return Decided::Undecided,
         };
-        match decided.unless_doubtful() {
-            Decided::Charged(charge) => Ok(charge),
-            Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
-            Decided::Undecided | Decided::Contended => self.decide_anyhow(cost),
-        }
+        decided.unless_doubtful()
     }
 
-    /// Continues [`decide`](Self::decide) on any clock, and with the lock if necessary.
+    /// Decides every other call that does not wait: on any clock, and with the lock if necessary.
     #[inline(never)]
-    fn decide_anyhow(&self, cost: u64) -> Result<Charge, AcquireError> {
+    pub(super) fn decide(&self, cost: u64) -> Result<Charge, AcquireError> {
         match self.decide_without_lock(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.config.limited(due, now)),
@@ -174,8 +167,9 @@ impl Shared {
     /// first doubtful refusal again. Reads no clock if every call is admitted.
     #[inline(always)]
     pub(super) fn decide_without_lock(&self, cost: u64) -> Decided {
-        if let Some(charge) = self.charge_without_limit(cost) {
-            return Decided::Charged(charge);
+        let unlimited = self.decide_without_limit(cost);
+        if let Decided::Charged(_) = unlimited {
+            return unlimited;
         }
         let (mut lost, mut looked) = (0, false);
         loop {
@@ -199,9 +193,12 @@ impl Shared {
 
     /// Charges a call if every call is admitted.
     #[inline(always)]
-    fn charge_without_limit(&self, cost: u64) -> Option<Charge> {
-        let admits_all = self.params.admits_all();
-        admits_all.then(|| Charge::without_limit(cost))
+    fn decide_without_limit(&self, cost: u64) -> Decided {
+        if self.params.admits_all() {
+            Decided::Charged(Charge::without_limit(cost))
+        } else {
+            Decided::Undecided
+        }
     }
 
     fn decide_with_lock(&self, cost: u64) -> Result<Charge, AcquireError> {

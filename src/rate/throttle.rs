@@ -59,12 +59,14 @@ handles! {
         #[inline]
         fn max_units(&self) -> u64 {
             // This reads without the lock, so two of the numbers may be of different quotas.
-            self.here(|state| state.config.most(state.params.load().burst().max(1)))
+            // The quota is that of each runtime.
+            let state = self.state();
+            self.config.most(state.params.load().burst().max(1))
         }
 
         #[inline]
         fn chunk_units(&self) -> u64 {
-            self.here(|state| state.params.chunk())
+            self.state().params.chunk()
         }
     }
 }

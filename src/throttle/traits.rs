@@ -219,6 +219,9 @@ pub trait Throttle: Clone {
 
     /// Returns where a [fair queue](crate::fair::FairQueue) may poll the waits of the throttle: by default
     /// [only in the tasks that wait](Polling::BY_WAITERS).
+    ///
+    /// The queue asks in most of its operations, also where a permit or a wait is dropped. A wrapper forwards
+    /// the method, and a composition returns the [sum](Polling::and) of its parts.
     #[inline]
     fn polling(&self) -> Polling {
         Polling::BY_WAITERS
@@ -264,9 +267,9 @@ impl Polling {
     /// runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), with a number above 0 of the
     /// current runtime, which no other runtime of the process ever has. With 0, there is one state.
     ///
-    /// The fair queue enters such a throttle for a waiter only in the runtime in which the waiter is polled.
+    /// The fair queue polls a wait for such a throttle only in the runtime in which the waiter is polled.
     #[must_use]
-    pub const fn in_runtime(self, number: u64) -> Self {
+    pub(crate) const fn in_runtime(self, number: u64) -> Self {
         Self {
             runtime: number,
             ..self
@@ -278,7 +281,7 @@ impl Polling {
     pub fn and(self, other: Self) -> Self {
         Self {
             by_wakers: self.by_wakers && other.by_wakers,
-            // No two throttles have different ones above 0.
+            // No two throttles have different ones above 0 at a time.
             runtime: self.runtime.max(other.runtime),
         }
     }
@@ -289,7 +292,7 @@ impl Polling {
     }
 
     /// Returns the number of the current runtime, or 0.
-    pub const fn runtime(self) -> u64 {
+    pub(crate) const fn runtime(self) -> u64 {
         self.runtime
     }
 }

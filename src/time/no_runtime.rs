@@ -52,6 +52,10 @@ impl<C, T> ByRuntime<C, T> {
         match self.0 {}
     }
 
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        match self.0 {}
+    }
+
     pub(crate) fn change(&self, _change: impl FnOnce(&mut C)) -> Vec<Arc<T>> {
         match self.0 {}
     }

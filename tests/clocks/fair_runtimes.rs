@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
+use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{Class, FairQueue};
 use tollgate::throttle::BoxThrottle;
 use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
@@ -168,6 +169,66 @@ fn waiters_behind_an_entrant_whose_runtime_ends_enter_where_they_are_polled() {
             sleep(2 * HOUR).await;
             drop(last.granted());
         });
+    });
+}
+
+/// The entrant waits for the first part of a composition, and code outside of all runtimes makes
+/// room there: the second part is still entered in the runtime of the waiter.
+#[test]
+fn permit_that_is_dropped_elsewhere_lets_the_waiter_enter_the_next_part_where_it_is() {
+    let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
+    let slots = Arc::new(Semaphore::new(1));
+    let both = all((Arc::clone(&slots), Arc::clone(&limiter)));
+    let queue = FairQueue::<_, u32>::new(both);
+    ends(move || {
+        for _ in 0..20 {
+            let slot = Arc::clone(&slots).try_acquire_owned().unwrap();
+            let runtime = paused_runtime();
+            runtime.block_on(async {
+                let begun = Instant::now();
+                drop(limiter.try_acquire());
+                let releases = thread::spawn(move || drop(slot));
+                drop(queue.class(1).acquire().await.unwrap());
+                releases.join().unwrap();
+                assert_eq!(begun.elapsed(), HOUR);
+            });
+        }
+    });
+}
+
+/// The waiter of the inner queue is the entrant of the outer one.
+#[test]
+fn queue_of_a_queue_enters_in_the_runtime_of_each_waiter() {
+    let inner = queue(Quota::per_hour(1));
+    let outer = FairQueue::<_, u32>::new(inner.class(0));
+    on_threads(4, move |number| {
+        for _ in 0..5 {
+            paused_runtime().block_on(async {
+                let (begun, class) = (Instant::now(), outer.class(number));
+                let permits = join_all((0..3).map(|_| class.acquire())).await;
+                assert!(permits.iter().all(Result::is_ok));
+                assert_eq!(begun.elapsed(), 2 * HOUR);
+            });
+        }
+    });
+}
+
+/// The same for a rate that adapts.
+#[test]
+fn queue_of_an_adaptive_rate_enters_in_the_runtime_of_each_waiter() {
+    let rate = AdaptiveRate::new().initial_rate(1.0).clock(Clock::tokio());
+    let queue = FairQueue::<_, u32>::new(Arc::new(rate));
+    on_threads(4, move |number| {
+        for _ in 0..5 {
+            paused_runtime().block_on(async {
+                let (begun, class) = (Instant::now(), queue.class(number));
+                let waits = (0..20).map(|_| class.acquire());
+                for permit in join_all(waits).await {
+                    permit.unwrap().into_inner().ignore();
+                }
+                assert!(begun.elapsed() > Duration::from_secs(1));
+            });
+        }
     });
 }
 

@@ -95,7 +95,11 @@ pub(super) fn known(error: &AcquireError) -> Option<Duration> {
 pub(super) fn may_retry(error: &AcquireError) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::RateLimited | ErrorKind::QueueFull | ErrorKind::NoPermits | ErrorKind::TimedOut
+        ErrorKind::RateLimited
+            | ErrorKind::QueueFull
+            | ErrorKind::NoPermits
+            | ErrorKind::TimedOut
+            | ErrorKind::RuntimeEnded
     )
 }
 

@@ -328,8 +328,9 @@ impl AdaptiveRate {
     ///
     /// # Errors
     ///
-    /// [`Closed`](crate::ErrorKind::Closed), and [`QueueFull`](crate::ErrorKind::QueueFull) with
-    /// [`max_waiters`](Self::max_waiters).
+    /// [`Closed`](crate::ErrorKind::Closed), [`QueueFull`](crate::ErrorKind::QueueFull) with
+    /// [`max_waiters`](Self::max_waiters), and [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded) like
+    /// [`RateLimiter::acquire`](crate::RateLimiter::acquire).
     #[inline]
     pub fn acquire(&self) -> Waiting<AcquireRate<&Self>> {
         Waiting::new(AcquireRate::new(self))

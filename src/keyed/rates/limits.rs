@@ -419,7 +419,8 @@ impl KeyLimit for RateLimiter {
 
     #[inline]
     fn tick(rates: &Rates, charge: Option<&Charge>) -> Option<Tick> {
-        Some(rates.pattern.tick_of(charge))
+        let charge = charge.filter(|charge| charge.has_tick());
+        Some(charge.map_or_else(|| rates.now(), Charge::at))
     }
 
     #[inline]
