@@ -89,17 +89,19 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
     // call.
     #[inline(never)]
     fn decide(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let Self { source, call } = self;
-        source.here(|state| call.poll(state, context.waker()))
+        let own = self.source.state_in_runtime();
+        let state = own.as_ref().unwrap_or(self.source.state());
+        self.call.poll(state, context.waker())
     }
 
     #[inline(never)]
     fn wait(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let Self { source, call } = self;
-        if call.is_new() {
-            return source.here(|state| call.join(state, context.waker()));
+        if !self.call.is_new() {
+            return self.call.wait(context.waker());
         }
-        call.wait(context.waker())
+        let own = self.source.state_in_runtime();
+        let state = own.as_ref().unwrap_or(self.source.state());
+        self.call.join(state, context.waker())
     }
 }
 
