@@ -368,20 +368,20 @@ impl Reference {
     }
 
     /// Lets time jump past due ticks: whoever was due is served late. Holds end that are as old as
-    /// they may be, for their whole cost. A waiter that is due by that was due by the last of them.
+    /// they may be, for their whole cost. A waiter that was not due before counts as due by the last of
+    /// them.
     pub(crate) fn jump(&mut self, tick: u64) {
+        let (due, first) = (self.due_of_head(), self.end_of_hold());
+        let was_due = due.is_some_and(|due| first.is_some_and(|first| due < first));
         self.now = tick;
-        let ends = |this: &Self| this.end_of_hold().filter(|end| *end <= tick);
-        let is_due = ends(self).is_some() && self.due_of_head() == Some(tick);
-        while let Some(end) = ends(self) {
-            let is_over =
-                |event: &&mut Event| matches!(event.2, What::Hold(_, None, it) if it == end);
-            for event in self.events.iter_mut().filter(is_over) {
-                if let What::Hold(cost, used, _) = &mut event.2 {
-                    *used = Some(*cost);
+        while let Some(end) = self.end_of_hold().filter(|end| *end <= tick) {
+            for (.., what) in &mut self.events {
+                match what {
+                    What::Hold(cost, used @ None, it) if *it == end => *used = Some(*cost),
+                    _ => {}
                 }
             }
-            if !is_due {
+            if !was_due {
                 self.changed = self.changed.max(end);
             }
         }

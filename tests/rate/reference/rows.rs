@@ -57,6 +57,8 @@ a spent number above a lower burst stays owed by steps | fixed-window 5/9s | try
 a spent number above a lower burst stays owed by a window | sliding-window 5/9s | try 3, keep 1/s, in-use = 3
 a change refuses whoever can no longer be admitted | gcra 1/s burst 5 | try 5, wait 1, wait 4, wait 2,
     scale 1/s burst 3, poll 1 = exceeds 3, advance 1s, poll 0 = charged at 1s
+a waiter that is due as a hold ends is charged at that tick | token-bucket 1/4ns burst 5; max-hold 19ns | advance 1ns,
+    try 3, hold 0, try 1, advance 7ns, pause 1ns, advance 3ns, wait 1, advance 9ns, poll 0 = charged at 20ns
 a waiter that was due before a settlement begins at the settlement | gcra 4/17ns | try 1, wait 1, hold 0, advance 6ns,
     used 0 1, advance 4ns, in-use = 1, advance 1ns, in-use = 0
 ";
