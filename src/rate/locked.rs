@@ -125,7 +125,7 @@ impl Locked<'_> {
         let was_due = ends.is_some_and(|end| end <= self.now)
             && queue
                 .head()
-                .is_some_and(|head| queue.ledger.due(0, head.cost) <= self.now);
+                .is_some_and(|head| Some(queue.ledger.due(0, head.cost)) < ends);
         let due = queue.ledger.advance(self.now).filter(|_| !was_due);
         queue.timed = queue.timed.max(due.unwrap_or_default());
         self.queue = Some(queue);

@@ -2,7 +2,6 @@
 
 mod adaptive_rate;
 mod algorithms;
-mod corrections;
 mod handles;
 #[cfg(feature = "tokio")]
 mod late;

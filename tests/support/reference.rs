@@ -7,6 +7,7 @@
 //! 3. A call is due at the first tick at which it [fits](Owed::fits). A bisection finds that tick,
 //!    because the owed part only shrinks while nothing else happens.
 
+mod follow;
 mod owed;
 
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use tollgate::rate::{MissedTickBehavior, Oversize, QuotaChange};
 use tollgate::time::ManualClock;
 use tollgate::{Algorithm, Quota, RateLimiter};
 
+use self::follow::Others;
 use self::owed::{Kind, NOBODY, Rule, up};
 pub(crate) use self::owed::{LAST_TICK, Owed};
 use super::scenarios::Words;
@@ -98,6 +100,8 @@ enum What {
     Pause,
     /// The amount that was forced in a pause, carried over to this quota.
     Forced(i128),
+    /// A new beginning of the present window, as a server reports it.
+    Shift(i128),
 }
 
 /// A charge, and the state just after it.
@@ -172,6 +176,10 @@ pub(crate) struct Reference {
     /// Charges of other generations cannot be refunded.
     pub(crate) generation: usize,
     paused_until: u64,
+    /// The holds, and the charges that they began with.
+    begun: Vec<(usize, usize)>,
+    /// What is known of a server whose count is followed.
+    others: Option<Others>,
     queue: VecDeque<Waiter>,
     /// The answers to all waiters so far, by name.
     answers: Vec<Answer>,
@@ -192,6 +200,8 @@ impl Reference {
             owners: 0,
             generation: 0,
             paused_until: 0,
+            begun: Vec::new(),
+            others: None,
             queue: VecDeque::new(),
             answers: Vec::new(),
             changed: 0,
@@ -208,6 +218,7 @@ impl Reference {
                 What::Refund(cost) => owed.refund(owner, at, cost),
                 What::Pause => owed.spend(at),
                 What::Forced(amount) => owed.owe(at, amount),
+                What::Shift(start) => owed.shift(at, start),
             }
         }
         owed
@@ -233,12 +244,19 @@ impl Reference {
         held.sum()
     }
 
-    /// Returns whether a cost is admitted at a tick, beside a held cost.
+    /// Returns whether a cost is admitted at a tick, beside a held cost and the use by others.
     fn fits(&self, owed: &dyn Owed, tick: i128, held: i128, cost: u64) -> bool {
-        let all = (held + i128::from(cost)).min(u64::MAX.into());
         let is_paused = tick < self.paused_until.into() || self.paused_until == u64::MAX;
-        let is_possible = held == 0 || all <= self.rule().burst;
-        !is_paused && is_possible && owed.fits(tick, all)
+        let (burst, cost) = (self.rule().burst, i128::from(cost));
+        let of_others = self.others.as_ref().map_or(vec![0], |others| {
+            others.beside(self.now.into(), tick, (burst - cost).max(0))
+        });
+        let fits_beside = |of_others: i128| {
+            let beside = held + of_others;
+            let all = (beside + cost).min(u64::MAX.into());
+            (beside == 0 || all <= burst) && owed.fits(tick, all)
+        };
+        !is_paused && of_others.into_iter().any(fits_beside)
     }
 
     /// Returns the tick of a call with this many waiters in front, if nothing else happens.
@@ -259,6 +277,10 @@ impl Reference {
         self.owners += 1;
         self.events
             .push((owner, at, What::Charge(cost.into(), is_grant)));
+        let counted = owed.used(charged_at) + self.held();
+        if let Some(others) = &mut self.others {
+            others.note(owner, charged_at, charged, counted);
+        }
         Charged {
             owner,
             generation: self.generation,
@@ -272,7 +294,7 @@ impl Reference {
     /// Returns the earliest tick of the charge of a late waiter: the tick since which as many
     /// tokens have come as the limiter makes up for. By default that is a hundredth of a second.
     fn earliest(&self) -> i128 {
-        let (rule, now) = (self.rule(), i128::from(self.now));
+        let (rule, now) = (*self.owed().rule(), i128::from(self.now));
         let in_time = match rule.kind {
             Kind::Steps => 10_000_000 / rule.period * rule.count,
             _ => 10_000_000 * rule.count / rule.period,
@@ -318,7 +340,7 @@ fn forced(events: impl Iterator<Item = Event>, interval: i128) -> i128 {
         What::Charge(cost, _) | What::Hold(_, Some(cost), _) => cost * interval,
         What::Refund(cost) => -cost * interval,
         What::Forced(amount) => amount,
-        What::Hold(_, None, _) | What::Pause => 0,
+        What::Hold(_, None, _) | What::Pause | What::Shift(_) => 0,
     });
     amounts.sum()
 }
@@ -368,20 +390,20 @@ impl Reference {
     }
 
     /// Lets time jump past due ticks: whoever was due is served late. Holds end that are as old as
-    /// they may be, for their whole cost. A waiter that is due by that was due by the last of them.
+    /// they may be, for their whole cost. A waiter that was not due before counts as due by the last of
+    /// them.
     pub(crate) fn jump(&mut self, tick: u64) {
+        let (due, first) = (self.due_of_head(), self.end_of_hold());
+        let was_due = due.is_some_and(|due| first.is_some_and(|first| due < first));
         self.now = tick;
-        let ends = |this: &Self| this.end_of_hold().filter(|end| *end <= tick);
-        let is_due = ends(self).is_some() && self.due_of_head() == Some(tick);
-        while let Some(end) = ends(self) {
-            let is_over =
-                |event: &&mut Event| matches!(event.2, What::Hold(_, None, it) if it == end);
-            for event in self.events.iter_mut().filter(is_over) {
-                if let What::Hold(cost, used, _) = &mut event.2 {
-                    *used = Some(*cost);
+        while let Some(end) = self.end_of_hold().filter(|end| *end <= tick) {
+            for (.., what) in &mut self.events {
+                match what {
+                    What::Hold(cost, used @ None, it) if *it == end => *used = Some(*cost),
+                    _ => {}
                 }
             }
-            if !is_due {
+            if !was_due {
                 self.changed = self.changed.max(end);
             }
         }
@@ -537,9 +559,24 @@ impl Reference {
 
     /// Gives back a part of a charge, unless it is from before a pause, or of another quota.
     pub(crate) fn give_back(&mut self, charged: Charged, cost: u64) {
+        self.forget_call(charged, cost.into());
+        self.take_back(charged, cost);
+    }
+
+    /// Does the same for a charge whose call is made.
+    fn take_back(&mut self, charged: Charged, cost: u64) {
         if charged.generation == self.generation {
             let refund = What::Refund(cost.into());
             self.events.push((charged.owner, self.now.into(), refund));
+        }
+    }
+
+    /// Takes a cost out of a call that a server has not counted.
+    fn forget_call(&mut self, charged: Charged, cost: i128) {
+        let owner = self.original(charged.owner);
+        let is_known = charged.generation == self.generation;
+        if let Some(others) = self.others.as_mut().filter(|_| is_known) {
+            others.refund(owner, cost);
         }
     }
 
@@ -561,10 +598,11 @@ impl Reference {
                 self.charge(charged.cost)
             };
         }
-        self.give_back(charged, charged.cost);
+        self.take_back(charged, charged.cost);
         let end = self.now.saturating_add(self.setup.max_hold);
         let (owner, hold) = (self.owners, What::Hold(charged.cost.into(), None, end));
         self.owners += 1;
+        self.begun.push((owner, charged.owner));
         self.events.push((owner, self.now.into(), hold));
         self.change();
         Charged { owner, ..charged }
@@ -578,7 +616,10 @@ impl Reference {
         }
         let is_it = |event: &&mut Event| event.0 == hold.owner;
         match self.events.iter_mut().find(is_it).map(|event| &mut event.2) {
-            Some(What::Hold(_, open @ None, _)) => *open = Some(used.into()),
+            Some(What::Hold(_, open @ None, _)) => {
+                *open = Some(used.into());
+                self.forget_call(hold, i128::from(hold.cost) - i128::from(used));
+            }
             _ if used > hold.cost => _ = self.charge(used - hold.cost),
             _ => {}
         }
@@ -593,11 +634,22 @@ impl Reference {
             let is_never = i128::from(until) > LAST_TICK;
             let until = if is_never { u64::MAX } else { until };
             self.paused_until = until;
-            self.generation += 1;
+            self.begin_generation();
+            if let Some(others) = &mut self.others {
+                others.forget_use();
+            }
             if !self.move_pause(until) {
                 self.events.push((NOBODY, until.into(), What::Pause));
             }
             self.change();
+        }
+    }
+
+    /// Earlier charges can no longer be refunded, and no response to them counts.
+    fn begin_generation(&mut self) {
+        self.generation += 1;
+        if let Some(others) = &mut self.others {
+            others.forget_calls();
         }
     }
 
@@ -623,7 +675,7 @@ impl Reference {
     /// Ends a pause, as if it had been asked to end now.
     pub(crate) fn resume(&mut self) {
         if self.move_pause(self.now) {
-            self.generation += 1;
+            self.begin_generation();
         }
         self.paused_until = self.paused_until.min(self.now);
         self.change();
@@ -633,7 +685,7 @@ impl Reference {
     /// burst is spent, and what was forced in the pause follows. Open holds count as of now.
     /// Waiters that ask for too much now are refused.
     pub(crate) fn set_quota(&mut self, quota: Quota, how: QuotaChange) {
-        let (old, now) = (*self.rule(), i128::from(self.now));
+        let (old, now) = (*self.owed().rule(), i128::from(self.now));
         let new = Rule::new(self.setup.algorithm, quota);
         self.quota = quota;
         if old.is(&new) {
@@ -660,7 +712,7 @@ impl Reference {
             events.extend(opened(within));
         }
         (self.base, self.events) = (base, events);
-        self.generation += 1;
+        self.begin_generation();
         for waiter in std::mem::take(&mut self.queue) {
             if self.is_too_much(waiter.cost) {
                 self.answers[waiter.name] = Answer::Exceeds(self.limit());
@@ -711,12 +763,29 @@ impl Reference {
     /// Returns whether every call is admitted, and nothing is recorded for it.
     fn admits_all(&self) -> bool {
         let is_free = self.queue.is_empty() && !self.closed && self.paused_until().is_none();
-        self.rule().is_unlimited() && is_free && self.open_holds() == 0
+        let is_alone = self.open_holds() == 0 && self.others.is_none();
+        self.rule().is_unlimited() && is_free && is_alone
+    }
+
+    /// Returns what others use of a server that is followed.
+    fn used_by_others(&self) -> i128 {
+        let others = self.others.as_ref();
+        others.map_or(0, |others| others.used(self.now.into()))
+    }
+
+    /// Returns whether more counts than the charges.
+    pub(crate) fn has_more(&self) -> bool {
+        self.held() + self.used_by_others() > 0
+    }
+
+    pub(crate) fn is_followed(&self) -> bool {
+        self.others.is_some()
     }
 
     /// Returns how much of the limit is in use: all of it during a pause.
     pub(crate) fn in_use(&self) -> u64 {
-        let used = self.owed().used(self.now.into()) + self.held();
+        let beside = self.held() + self.used_by_others();
+        let used = self.owed().used(self.now.into()) + beside;
         let used = u64::try_from(used).unwrap_or(u64::MAX);
         self.paused_until().map_or(used, |_| self.limit())
     }
@@ -724,7 +793,10 @@ impl Reference {
     /// Returns the tick at which nothing is in use, if no other call comes.
     pub(crate) fn reset(&self) -> Option<u64> {
         let owed = self.owed();
-        let is_free = |tick| self.fits(&*owed, tick, 0, 0) && owed.used(tick) == 0;
+        let others = self.others.as_ref();
+        let known = others.map_or(0, |others| others.end(self.now.into()));
+        let is_paused = |tick| tick < self.paused_until.into() || self.paused_until == u64::MAX;
+        let is_free = |tick| !is_paused(tick) && tick >= known && owed.used(tick) == 0;
         let reset = first(self.now.into(), is_free).filter(|_| !self.has_holds());
         reset.map(|tick| tick as u64)
     }

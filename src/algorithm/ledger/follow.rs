@@ -60,6 +60,16 @@ impl Ledger {
         let windows = self.algorithm.has_windows();
         let follow = |rule: &mut RuleState| rule.follow(windows, end, now, earlier);
         let count = if windows {
+            // A new end of the window hides the idle time until now from the open holds.
+            let idle = self.before_pause(now, |rule| {
+                let end = rule.tat().end();
+                rule.raise(now);
+                rule.tat().end() - end
+            });
+            let pause = self.pause.as_ref();
+            if let Some(held) = &mut self.held {
+                held.add_idle(pause.map_or(u64::MAX, |pause| pause.first_hold), idle);
+            }
             self.before_pause(now, follow)
         } else {
             follow(&mut self.rule)

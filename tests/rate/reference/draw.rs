@@ -17,7 +17,7 @@ use crate::support::reference::{LAST_TICK, Setup};
 const CALLS: &str =
     "26 advance, 10 try, 14 wait, 4 reserve, 3 within, 2 slow, 10 poll, 8 leave, 1 leak, 4 charge, 7 refund,
     4 settle, 8 hold, 7 used, 1 drop-hold, 3 pause, 1 resume, 2 keep, 2 scale, 1 close, 1 local, 5 take,
-    1 return, 1 drop-local";
+    1 return, 1 drop-local, 3 follow, 1 answer, 1 follow-hold";
 
 /// A call, and the numbers from which its words come.
 #[derive(Clone, Debug)]
@@ -138,6 +138,7 @@ impl Draw {
                 self.cost(world, [a, b]),
                 1 + self.time(world, [b, c])
             ),
+            "follow" | "answer" | "follow-hold" => self.follow(world)?,
             "local" => format!("local {}", 1 + b % 40),
             "take" => format!("take {} {}", any(locals)?, self.cost(world, [b, c])),
             "return" | "drop-local" => format!("{call} {}", any(locals)?),
@@ -175,6 +176,40 @@ impl Draw {
             "keep" | "scale" => format!("{call} {}", fitting(world.setup().algorithm, self.quota)?),
             _ => panic!("no call: {call:?}"),
         })
+    }
+
+    /// Returns a response of a server, mostly not the first one. A call of 0 is not counted anywhere.
+    fn follow(&self, world: &World) -> Option<String> {
+        let [a, b, c] = self.numbers;
+        let [_, charges, holds, _] = world.items().map(|count| count as u64);
+        let which = match self.call {
+            "follow" => a.checked_rem(charges)?,
+            "answer" => charges.checked_sub(1)?,
+            _ => a.checked_rem(holds)?,
+        };
+        let charged = if self.call == "follow-hold" {
+            world.charge_of_hold(which as usize)
+        } else {
+            world.charge(which as usize)
+        };
+        let is_rare = !world.reference.is_followed() && c % 8 > 0;
+        let is_late = u128::from(world.reference.now) > LAST_TICK as u128 / 2;
+        if is_rare || is_late || charged.cost == 0 {
+            return None;
+        }
+        let limit = world.reference.limit().min(1000);
+        let used = match b % 8 {
+            0 => 0,
+            1 => u64::MAX,
+            _ => limit * (b / 8 % 65) / 48,
+        };
+        let (call, time) = (self.call, self.time(world, [b, c]));
+        let which = if call == "answer" {
+            String::new()
+        } else {
+            format!("{which} ")
+        };
+        Some(format!("{call} {which}{used} {time}ns"))
     }
 
     /// Returns a time, mostly a short one.

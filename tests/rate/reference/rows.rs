@@ -4,8 +4,8 @@
 use super::world::World;
 use crate::support::scenarios::rows;
 
-/// The calls are those of the [random](super::draw) ones. After `=` stands what a call shows:
-/// `left` and `in-use` show a number, a try or a poll its outcome. Times end in a unit.
+/// The calls are the [random](super::draw) ones. After `=` stands what a call shows: `left`, `in-use` and
+/// `buffered` show a number, a try or a poll its outcome. Times end in a unit.
 const ROWS: &str = "
 a queue is served in order, each waiter at its due tick | gcra 100/s burst 50 | try 50, wait 3, wait 1, advance 30ms,
     poll 0 = charged at 30ms, advance 10ms, poll 0 = charged at 40ms
@@ -57,6 +57,12 @@ a spent number above a lower burst stays owed by steps | fixed-window 5/9s | try
 a spent number above a lower burst stays owed by a window | sliding-window 5/9s | try 3, keep 1/s, in-use = 3
 a change refuses whoever can no longer be admitted | gcra 1/s burst 5 | try 5, wait 1, wait 4, wait 2,
     scale 1/s burst 3, poll 1 = exceeds 3, advance 1s, poll 0 = charged at 1s
+usage in a window counts there although a server ends the window | fixed-window 5/6ns | try 1, try 1, hold 1,
+    advance 6ns, follow 0 0 0ns, used 0 1, in-use = 0
+a wait that will not fit its timeout is refused, and another ends | gcra 10/s | try 1, within 1 99ms = late 100ms,
+    within 1 100ms, wait 1, charge 1, advance 100ms, poll 0 = timed out, advance 100ms, poll 0 = charged at 200ms
+a waiter that is due as a hold ends is charged at that tick | token-bucket 1/4ns burst 5; max-hold 19ns | advance 1ns,
+    try 3, hold 0, try 1, advance 7ns, pause 1ns, advance 3ns, wait 1, advance 9ns, poll 0 = charged at 20ns
 a waiter that was due before a settlement begins at the settlement | gcra 4/17ns | try 1, wait 1, hold 0, advance 6ns,
     used 0 1, advance 4ns, in-use = 1, advance 1ns, in-use = 0
 ";

@@ -45,7 +45,8 @@ pub(crate) struct World {
     pub(super) reference: Reference,
     askers: Vec<(usize, Asker)>,
     charges: Vec<(Charge, Charged)>,
-    holds: Vec<(Hold, Charged)>,
+    /// Each with the charge that it began with.
+    holds: Vec<(Hold, Charged, Charged)>,
     locals: Vec<(LocalLimiter, Local)>,
     /// Whether a slow waker advances the clock: only while the clock is advanced.
     advances: Arc<AtomicBool>,
@@ -125,6 +126,11 @@ impl World {
 
     pub(super) fn charge(&self, place: usize) -> Charged {
         self.charges[place].1
+    }
+
+    /// Returns the charge that a hold began with.
+    pub(super) fn charge_of_hold(&self, place: usize) -> Charged {
+        self.holds[place].2
     }
 
     /// Returns the charge of a waiter that was granted and not polled since.
@@ -355,22 +361,37 @@ impl World {
             }
             "hold" => {
                 let (charge, charged) = self.take_charge(words)?;
-                self.holds
-                    .push((limiter.hold(charge), self.reference.hold(charged)));
+                let held = self.reference.hold(charged);
+                self.holds.push((limiter.hold(charge), held, charged));
             }
             "used" => {
-                let ((hold, held), used) = (self.holds.remove(words.parse()), words.parse());
+                let ((hold, held, _), used) = (self.holds.remove(words.parse()), words.parse());
                 self.reference.settle_hold(held, used);
                 hold.settle(used);
                 self.settled = (self.reference.generation, self.reference.owners);
             }
             "drop-hold" => {
-                let (hold, held) = self.holds.remove(words.parse());
+                let (hold, held, _) = self.holds.remove(words.parse());
                 self.reference.settle_hold(held, hold.cost());
                 drop(hold);
                 self.settled = (self.reference.generation, self.reference.owners);
             }
             "forget-hold" => std::mem::forget(self.holds.remove(words.parse())),
+            "follow" | "answer" => {
+                let (charge, charged) = match call {
+                    "follow" => &self.charges[words.parse::<usize>()],
+                    _ => self.charges.last().expect("it is answered"),
+                };
+                let (used, time) = (words.parse(), words.time());
+                self.reference.follow(*charged, used, nanos(time));
+                limiter.follow(charge, used, time);
+            }
+            "follow-hold" => {
+                let (hold, _, charged) = &self.holds[words.parse::<usize>()];
+                let (used, time) = (words.parse(), words.time());
+                self.reference.follow(*charged, used, nanos(time));
+                limiter.follow(hold.charge(), used, time);
+            }
             "pause" => {
                 let time = words.time();
                 self.reference.pause_for(nanos(time));
@@ -462,7 +483,7 @@ impl World {
     /// Compares the state just after a charge, if it is still known.
     fn same_decision(&self, charge: &Charge, charged: &Charged) -> Outcome {
         let is_known =
-            charged.generation == self.reference.generation && !self.reference.has_holds();
+            charged.generation == self.reference.generation && !self.reference.has_more();
         let decision = self.limiter.decision(charge);
         if !is_known {
             let left = self.left();
@@ -473,6 +494,10 @@ impl World {
             );
         }
         same("left after the charge", decision.remaining, charged.left)?;
+        // The limiter may know the end of its window better now.
+        if self.reference.is_followed() {
+            return Ok(());
+        }
         let reset = tick(charged.at, decision.reset_after);
         same("reset after the charge", reset, charged.reset)
     }

@@ -531,6 +531,15 @@ fn calls(call: &str, words: &mut Words<'_>) -> Option<Vec<String>> {
         "leak" | "refund" | "hold" | "drop-hold" | "forget-hold" => item(call, words),
         "charge" => one(call, words),
         "settle" | "used" => vec![format!("{call} {} {}", words.word(), cost(words))],
+        "follow" | "follow-hold" => {
+            vec![format!(
+                "{call} {} {} {}",
+                words.word(),
+                cost(words),
+                words.word()
+            )]
+        }
+        "answer" => vec![format!("answer {} {}", cost(words), words.word())],
         "take" | "take-no" => one("take 0", words),
         "return" => vec!["return 0".to_owned()],
         "left" | "note" | "same" | "in-use" | "waiting" | "oldest" | "peek" | "later" | "reset"

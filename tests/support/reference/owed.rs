@@ -5,6 +5,8 @@
 use tollgate::rate::QuotaChange;
 use tollgate::{Algorithm, Quota};
 
+use super::Setup;
+
 /// The last tick that differs from later ones.
 pub(crate) const LAST_TICK: i128 = (1 << 58) - 1;
 /// The largest end of a backlog, the last unit that passes, and the largest count of a window.
@@ -79,11 +81,22 @@ impl Rule {
     /// Returns the next rule. A step that has begun continues, with the length of the new steps.
     pub(super) fn then(&self, next: Self, now: i128) -> Self {
         let passed = (now.min(LAST_TICK) - self.start) / self.period * self.period;
-        let is_stepped = i128::from(next.kind == Kind::Steps);
+        let is_stepped = i128::from(next.kind == Kind::Steps && next.period > 1);
         Self {
             start: (self.start + passed) * is_stepped,
             ..next
         }
+    }
+
+    /// Returns whether it counts by windows. One of a nanosecond is no longer than a tick.
+    pub(super) fn has_windows(&self, setup: &Setup) -> bool {
+        setup.algorithm == Algorithm::FixedWindow && self.period > 1
+    }
+
+    /// Returns the tick at which the next step begins.
+    pub(super) fn next_step(&self, now: i128) -> i128 {
+        let now = now.min(LAST_TICK);
+        self.start + ((now - self.start).max(0) / self.period + 1) * self.period
     }
 
     /// Returns the units of a token; none without a limit.
@@ -164,6 +177,8 @@ pub(crate) trait Owed {
     fn owe(&mut self, now: i128, amount: i128);
     /// Returns what counts at a tick, and how much of that is a token.
     fn counts(&self, tick: i128) -> (i128, i128);
+    /// Begins the present step at another tick. What is owed stays.
+    fn shift(&mut self, _now: i128, _start: i128) {}
     /// Carries everything over to another rule.
     fn change(&self, to: Rule, how: QuotaChange, now: i128) -> Box<dyn Owed>;
 
@@ -254,15 +269,28 @@ impl Owed for Backlog {
         }
     }
 
+    fn shift(&mut self, now: i128, start: i128) {
+        let passed = self.0.units(now);
+        self.0.start = start;
+        let more = self.0.units(now) - passed;
+        for (_, start, end) in &mut self.1 {
+            (*start, *end) = (*start + more, *end + more);
+        }
+        self.push(NOBODY, self.end().max(self.0.units(now)), 0);
+    }
+
     fn counts(&self, tick: i128) -> (i128, i128) {
         let units = self.end() - self.0.units(tick);
         (units.max(0), self.0.interval())
     }
 
-    /// A unit that has begun to pass is not given out again, unless nothing was owed for as long.
+    /// A unit that has begun to pass is not given out again, unless nothing was owed for as long. From and
+    /// to a quota without a limit nothing is carried over, not even the time in which nothing was owed.
     fn change(&self, to: Rule, how: QuotaChange, now: i128) -> Box<dyn Owed> {
         let mut changed = Self(to, Vec::new());
-        if !self.0.is_unlimited() && !to.is_unlimited() {
+        if self.0.is_unlimited() || to.is_unlimited() {
+            changed.push(NOBODY, to.units(now), 0);
+        } else {
             let owed = self.0.scaled(self.counts(now).0, &to, how);
             let idle = (self.0.units(now) - self.end()).max(0);
             let idle = idle * to.interval() / self.0.interval();
@@ -350,6 +378,9 @@ impl Owed for Log {
         self.forget(at);
         let made = self.1.iter_mut().filter(|unit| unit.2 <= at);
         made.for_each(|unit| unit.1 = unit.2);
+        // A unit without a slot takes a free one.
+        let made = self.1.iter().filter(|unit| unit.2 <= at).count();
+        self.2 = self.2.min(made.saturating_sub(most as usize));
         let waits = self.1.last().is_some_and(|unit| unit.2 > at);
         if waits || self.used(at) >= most - 1 || at < period {
             return;
