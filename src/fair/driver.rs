@@ -37,9 +37,10 @@
 //! 8. A throttle on tokio's time has a state for each runtime, and no state admits a waiter of another
 //!    one. So the entrant enters, and is polled, only in the
 //!    [runtime](crate::throttle::Polling::runtime) in which the next waiter was last polled: a thread
-//!    in another runtime wakes that waiter, whose poll does it. A permit of one runtime is not handed
-//!    to a waiter of another. If the runtime of the entrant ends, the next waiter is woken in the
-//!    same way, and not told.
+//!    elsewhere enters the context of that runtime. If it cannot, because the runtime has ended or
+//!    the waiter is outside of all runtimes, it wakes that waiter, whose poll does it. A permit of
+//!    one runtime is not handed to a waiter of another. The queue tells nobody that the runtime of
+//!    the entrant has ended.
 //! 9. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then
 //!    it wakes the next one, like in 6: the first waiter that is polled or leaves continues the
 //!    work, even if it was already served.
@@ -58,7 +59,7 @@ use crate::concurrency::{OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
-use crate::time::{Clock, Tick};
+use crate::time::{Clock, Tick, running};
 use crate::wait::{Polled, Waiting};
 use crate::wait_queue::WakeList;
 
@@ -245,7 +246,11 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 entrant.charged = None;
                 break;
             };
-            if request.runtime != locked.here {
+            let runtime = match request.runtime {
+                here if here == locked.here => None,
+                number => Some(running(number)),
+            };
+            if let Some(None) = runtime {
                 // The poll of this waiter enters, or polls the entrant.
                 locked.poll_wanted = true;
                 break;
@@ -258,8 +263,14 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             let joined = entrant.joined(&mut locked.schedule, (id, joined));
             drop(locked);
             wakes.wake_all();
-            let polled = self.poll(&mut entrant, request, enter, joined);
+            let mut poll = || self.poll(&mut entrant, request, enter, joined);
+            let polled = match runtime.flatten() {
+                None => Some(poll()),
+                Some(runtime) => runtime.within(|runtime| runtime.map(|_| poll())),
+            };
             locked = self.lock();
+            // Without an outcome, the runtime of the waiter has ended just now.
+            let Some(polled) = polled else { continue };
             match polled {
                 // The runtime of the entrant has ended, and the throttle is open.
                 Poll::Ready(Err(error))

@@ -88,11 +88,13 @@ use crate::time::Clock;
 /// runtime. Behind a queue, each waiter is admitted by the state of the runtime in which it was last
 /// polled, and by no other. The order of the queue holds for the waiters of all runtimes together: while the
 /// runtime of the next waiter lives and its time stands still, the waiters of other runtimes stand behind it;
-/// their timeouts hold. Code in another runtime, or on a plain thread, that makes room or closes the limiter
-/// wakes the next waiter, and all wait until that one is polled or leaves. When the runtime of the next waiter ends, that waiter, if it is polled elsewhere, is
-/// admitted where it is polled. The queue never returns [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded), except
-/// in front of a throttle of your own that does not forward
-/// [`polling`](crate::Throttle::polling).
+/// their timeouts hold.
+///
+/// When the runtime of the next waiter ends, that waiter, if it is polled elsewhere, is woken, and is
+/// admitted where it is polled; until it is polled or dropped, the others stand behind it. The same holds for
+/// a waiter outside of all runtimes, if code in a runtime makes room for it. The queue never returns
+/// [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded), except in front of a throttle of your own that does
+/// not forward [`polling`](crate::Throttle::polling).
 ///
 /// # Timeouts
 ///

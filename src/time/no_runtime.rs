@@ -23,6 +23,10 @@ impl Home {
         match *self {}
     }
 
+    pub(crate) fn within<R>(&self, _run: impl FnOnce(Option<&Infallible>) -> R) -> R {
+        match *self {}
+    }
+
     pub(super) fn now(&self) -> Tick {
         match *self {}
     }
@@ -59,6 +63,11 @@ impl<C, T> ByRuntime<C, T> {
     pub(crate) fn change(&self, _change: impl FnOnce(&mut C)) -> Vec<Arc<T>> {
         match self.0 {}
     }
+}
+
+/// Returns nothing, because there are no runtimes.
+pub(crate) fn running(_number: u64) -> Option<Arc<Home>> {
+    None
 }
 
 /// Returns no number, because there are no runtimes.

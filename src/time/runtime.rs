@@ -93,6 +93,12 @@ pub(super) fn number() -> u64 {
     Home::current().number
 }
 
+/// Returns the home with this number, unless it has ended or is the outside.
+pub(crate) fn running(number: u64) -> Option<Arc<Home>> {
+    let homes = lock(&HOMES);
+    homes.iter().find(|home| home.number == number).cloned()
+}
+
 /// The homes of the runtimes in use.
 static HOMES: Mutex<Vec<Arc<Home>>> = Mutex::new(Vec::new());
 
@@ -169,7 +175,7 @@ impl Home {
 
     /// Calls `run` in the context of the runtime. There is no context outside of runtimes, or when the
     /// runtime has ended.
-    fn within<R>(&self, run: impl FnOnce(Option<&Handle>) -> R) -> R {
+    pub(crate) fn within<R>(&self, run: impl FnOnce(Option<&Handle>) -> R) -> R {
         let runtime = match Handle::try_current() {
             Ok(here) if self.id == Some(here.id()) => return run(Some(&here)),
             // At the end of a thread no context can be entered.

@@ -20,6 +20,8 @@ pin_project! {
             #[pin]
             sleep: tokio::time::Sleep,
             runtime: Id,
+            // The time that was left at the last poll in the runtime.
+            left: Duration,
         },
         Clock {
             #[pin]
@@ -38,6 +40,7 @@ impl Sleep {
             Some(runtime) if clock.is_none() && !blocking => Self::Tokio {
                 sleep: tokio::time::sleep(duration),
                 runtime,
+                left: duration,
             },
             _ => Self::Clock {
                 sleep: ClockSleep::new(clock, duration, blocking),
@@ -45,9 +48,12 @@ impl Sleep {
         }
     }
 
-    /// Returns the remaining time.
+    /// Returns the remaining time. In another runtime, whose time need not agree, that is the time
+    /// which was left at the last poll.
     pub(crate) fn left(&self) -> Duration {
         match self {
+            Self::Tokio { sleep, .. } if sleep.is_elapsed() => Duration::ZERO,
+            Self::Tokio { runtime, left, .. } if current() != Some(*runtime) => *left,
             Self::Tokio { sleep, .. } => {
                 let now = tokio::time::Instant::now();
                 sleep.deadline().saturating_duration_since(now)
@@ -66,14 +72,17 @@ impl Sleep {
         context: &mut Context<'_>,
         blocking: bool,
     ) -> Poll<()> {
+        let now_left = self.left();
         if let Self::Tokio { runtime, .. } = &*self {
             if blocking || current() != Some(*runtime) {
-                let left = self.left();
-                self.set(Self::new(None, left, blocking));
+                self.set(Self::new(None, now_left, blocking));
             }
         }
         match self.project() {
-            Projection::Tokio { sleep, .. } => sleep.poll(context),
+            Projection::Tokio { sleep, left, .. } => {
+                *left = now_left;
+                sleep.poll(context)
+            }
             Projection::Clock { sleep } => sleep.poll_sleep(context, blocking),
         }
     }

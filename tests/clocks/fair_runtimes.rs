@@ -114,6 +114,32 @@ fn waiter_behind_one_of_a_runtime_that_is_not_driven_is_admitted_when_that_leave
     assert_eq!((free_in(&queue, &idle), free_in(&queue, &driven)), (0, 1));
 }
 
+/// A future that was polled and set aside delays nobody, while its runtime is driven.
+#[test]
+fn waiter_that_is_set_aside_in_another_runtime_lets_the_others_go_on() {
+    let queue = queue(Quota::per_hour(1));
+    let (one, other) = (paused_runtime(), paused_runtime());
+    let spend_and_wait = |runtime: &Runtime| {
+        runtime.block_on(async {
+            drop(queue.throttle().try_acquire());
+            Waiter::parked(queue.class(1).acquire())
+        })
+    };
+    let mut first = spend_and_wait(&one);
+    let aside = spend_and_wait(&other);
+    let mut last = one.block_on(async { Waiter::parked(queue.class(1).acquire()) });
+    one.block_on(async {
+        sleep(2 * HOUR).await;
+        drop(first.granted());
+    });
+    other.block_on(async { sleep(2 * HOUR).await });
+    one.block_on(async {
+        sleep(2 * HOUR).await;
+        drop(last.granted());
+    });
+    drop(aside);
+}
+
 /// The permit of an entrant is handed to no waiter of another runtime, whoever goes next by then.
 #[test]
 fn permit_of_one_runtime_goes_to_no_waiter_of_another() {

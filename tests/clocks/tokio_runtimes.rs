@@ -250,6 +250,28 @@ fn waiters_of_a_runtime_that_ends_are_woken_and_told() {
     }
 }
 
+/// The time of the other runtime may be days ahead or behind.
+#[test]
+fn timeout_of_a_waiter_that_is_polled_in_another_runtime_keeps_what_is_left() {
+    for (ahead, behind) in [(0, 2), (2, 0)] {
+        let limiter = limiter(Quota::per_day(1));
+        let (own, other) = (paused_runtime(), paused_runtime());
+        let mut waiter = own.block_on(async {
+            sleep(ahead * DAY).await;
+            limiter.charge(20);
+            Waiter::parked(limiter.acquire().timeout(30 * DAY))
+        });
+        other.block_on(async {
+            sleep(behind * DAY).await;
+            assert!(waiter.is_pending());
+            sleep(29 * DAY).await;
+            assert!(waiter.is_pending());
+            sleep(2 * DAY).await;
+            assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+        });
+    }
+}
+
 /// Its timeout is on the time of the runtime that has ended, and does not win.
 #[test]
 fn timeout_in_a_runtime_that_ends_is_not_what_the_waiter_is_told() {
