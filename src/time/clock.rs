@@ -173,7 +173,8 @@ impl Clock {
     ///   all of them count towards [`max_keys`](crate::Keyed::max_keys), and a key can be replaced when it
     ///   owes nothing in any runtime that has not ended.
     ///
-    /// A [`FairQueue`](crate::fair::FairQueue#runtimes) in front of such a limiter is one queue for all
+    /// The rate that an [`AdaptiveRate`](crate::adaptive::AdaptiveRate) has learned is common to all runtimes. A
+    /// [`FairQueue`](crate::fair::FairQueue#runtimes) in front of such a limiter is one queue for all
     /// runtimes, and each of its waiters is admitted by the time of its own runtime.
     ///
     /// A limit that several runtimes of one process share belongs on the [system

@@ -49,10 +49,10 @@ impl Sleep {
     }
 
     /// Returns the remaining time. In another runtime, whose time need not agree, that is the time
-    /// which was left at the last poll.
+    /// which was left at the last poll. (An entry of a runtime that has ended counts as elapsed, so
+    /// nothing more is known.)
     pub(crate) fn left(&self) -> Duration {
         match self {
-            Self::Tokio { sleep, .. } if sleep.is_elapsed() => Duration::ZERO,
             Self::Tokio { runtime, left, .. } if current() != Some(*runtime) => *left,
             Self::Tokio { sleep, .. } => {
                 let now = tokio::time::Instant::now();

@@ -198,6 +198,27 @@ fn waiters_behind_an_entrant_whose_runtime_ends_enter_where_they_are_polled() {
     });
 }
 
+/// The time of the other runtime is days ahead, and none of them has passed for the waiter.
+#[test]
+fn timeout_of_a_waiter_whose_runtime_has_ended_keeps_what_is_left() {
+    ends(|| {
+        let queue = queue(Quota::per_hour(1));
+        let (gone, other) = (paused_runtime(), paused_runtime());
+        let mut waiter = gone.block_on(async {
+            drop(queue.class(1).try_acquire());
+            Waiter::parked(queue.class(1).acquire().timeout(24 * HOUR))
+        });
+        drop(gone);
+        other.block_on(async {
+            sleep(48 * HOUR).await;
+            drop(queue.throttle().try_acquire());
+            assert!(waiter.is_pending());
+            sleep(2 * HOUR).await;
+            drop(waiter.granted());
+        });
+    });
+}
+
 /// The entrant waits for the first part of a composition, and code outside of all runtimes makes
 /// room there: the second part is still entered in the runtime of the waiter.
 #[test]
