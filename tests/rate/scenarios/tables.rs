@@ -198,10 +198,10 @@ a quota up and down strands nobody | 1/h; uncounted | try, 1000 x wait, 200 x qu
     advance 2ms, quota 1000/s, advance 1001ms, 1000 x granted 0, advance 1h, try
 a quota up and down strands nobody if what is spent is kept | 1/h; uncounted | try, 1000 x wait, 200 x keep 1000/s +
     advance 3ms + keep 1/h + advance 2ms, keep 1000/s, advance 1001ms, 1000 x granted 0, advance 1h, try
-of each nanosecond as many go as fit: 5 in 2 ns | 5/2ns | try, 100 x wait, 30 x advance 1ns, waiting 25
-and 3 in one | 3/ns | try, 100 x wait, 30 x advance 1ns, waiting 10
-and 16 in one | 16/ns | try, 200 x wait, 10 x advance 1ns, waiting 40
-and 31 in 2 ns | 31/2ns | try, 200 x wait, 10 x advance 1ns, waiting 45
+of each nanosecond as many go as fit: 5 in 2 ns | 5/2ns | try, 20 x wait, 6 x advance 1ns, waiting 5
+and 3 in one | 3/ns | try, 20 x wait, 6 x advance 1ns, waiting 2
+and 16 in one | 16/ns | try, 20 x wait, 1 x advance 1ns, waiting 4
+and 31 in 2 ns | 31/2ns | try, 40 x wait, 2 x advance 1ns, waiting 9
 what was spent stays owed under a smaller quota | token-bucket fixed-window 1000/min | try 1000, set 10/min, left 0,
     advance 99min, no, advance 1min, try
 and in a sliding window, whose last part fades | sliding-window 1000/min | try 1000, set 10/min, left 0, advance 100min,
@@ -233,8 +233,8 @@ and pays off no more than the rate beside passing nanoseconds | 700000000/s burs
 # Without a limit.
 without a limit any cost is admitted at any time | unlimited | 2 x try 0 + try 1 + try 1099511627776 + try max +
     try max + charge max + left max + in-use 0 + reset 0s + decision 3 18446744073709551615 0s + advance 1h
-to lift the limit releases all waiters | 10/s | try, charge 1000, quota 10/s burst 5, 60 x wait 1 + wait 5,
-    reserve 5, quota unlimited, waiting 0, 121 x granted 0 0s, quota 10/s burst 5, left 5
+to lift the limit releases all waiters | 10/s | try, charge 1000, quota 10/s burst 5, 10 x wait 1 + wait 5,
+    reserve 5, quota unlimited, waiting 0, 21 x granted 0 0s, quota 10/s burst 5, left 5
 a limit after none has the whole burst, in proportion | unlimited | try 1125899906842624, quota 10/s burst 3, left 3,
     try 3, refund 0, no 1 100ms, refuse 4 too-much, charge 2, quota unlimited, settle 1 1, quota 10/s burst 3, try 3,
     advance 100ms, try, no 1 100ms
