@@ -418,6 +418,8 @@ impl Forecast<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -432,5 +434,19 @@ mod tests {
         // The clock was set back from a time later than the end.
         ledger.charge(Tick::from_nanos(90_000_000_000), 5);
         assert!(ledger.is_ahead_of(end));
+    }
+
+    #[test]
+    fn pause_beside_the_use_by_others_spends_no_more_than_the_burst() {
+        let mut ledger = Ledger::new(Algorithm::SlidingLog, Quota::per_second(10), false, 1);
+        ledger.lock(ledger.word());
+        let [now, end] = [5_000, 5_500].map(|millis| Tick::from_nanos(millis * 1_000_000));
+        let charge = ledger.charge(now, 1);
+        ledger.follow(&charge, 6, Duration::from_secs(1), now);
+        assert_eq!(ledger.in_use(now), 6);
+        ledger.pause(end.saturating_since(now), now);
+        ledger.advance(end);
+        // One token is left.
+        assert_eq!(ledger.in_use(end), 9);
     }
 }

@@ -675,3 +675,17 @@ fn try_charge_at_an_older_tick_than_a_refunded_charge_is_not_before_it() {
         Claim::Charged { at: 12, .. }
     ));
 }
+
+/// The thread has read its clock in a pause that has ended since.
+#[test]
+fn try_charge_at_an_older_tick_than_a_restore_is_not_before_it() {
+    let mut log = SlidingLog::new(Quota::new(2, Duration::from_nanos(10)));
+    locked(&mut log, |log| {
+        let saved = log.save();
+        log.restore(&saved, 12);
+    });
+    assert!(matches!(
+        log.ring().try_charge(5),
+        Claim::Charged { at: 12, .. }
+    ));
+}

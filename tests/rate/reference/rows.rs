@@ -35,12 +35,29 @@ the usage of a hold of nothing is charged as of its beginning | gcra 1/ns burst 
     used 0 3, in-use = 3
 a hold counts as of the last change of the quota | gcra 1/ns burst 3 | try 1, hold 0, keep 1/ns burst 2, advance 1ns,
     used 0 2, in-use = 1
+idle time before a hold pays off nothing of it | gcra 10/s burst 10 | advance 1s, try 0, hold 0, try 1, used 0 3, in-use = 4
+idle time before a later hold pays off nothing of that one | gcra 10/s burst 10 | try 1, hold 0, advance 500ms, try 1,
+    hold 0, used 1 3, in-use = 4
+idle time since a later hold also pays off an earlier one | gcra 10/s burst 10 | try 1, hold 0, try 1, hold 0,
+    advance 500ms, try 1, used 1 0, used 0 3, in-use = 1
+idle time pays off one of two holds | gcra 10/s burst 10 | try 1, hold 0, try 1, hold 0, advance 300ms, try 1, used 1 3,
+    used 0 3, in-use = 4
+idle time before a change of the quota pays off no hold | gcra 10/s burst 10 | try 1, hold 0, advance 500ms, try 1,
+    keep 20/s burst 20, used 0 3, in-use = 4
+a hold of a charge from before a change of the quota charges a log again | sliding-log 10/s | try 4, keep 20/s, hold 0,
+    in-use = 8
 the usage of a hold from before a pause is part of the spent burst | gcra 10/s burst 100 | advance 10s, try 20,
     hold 0, advance 1s, pause 5s, advance 2s, used 0 20, advance 3s, in-use = 99
 the larger of that usage and the spent burst is owed | gcra 10/s burst 100 | try 20, hold 0, advance 1s, pause 5s,
     advance 2s, used 0 600, advance 3s, in-use = 540
 the usage of a hold that began in a pause comes on top | gcra 10/s burst 5 | pause 1s, charge 2, hold 0, used 0 3,
     advance 1s, in-use = 7
+that usage also comes on top after the pause | gcra 10/s burst 5 | pause 1s, charge 2, hold 0, advance 1s, used 0 3,
+    in-use = 7
+a longer pause does not bring back what was refunded | gcra 10/s burst 5 | pause 1s, charge 2, refund 0, pause 2s,
+    advance 2s, in-use = 4
+a pause keeps the charges without a slot of a log | sliding-log 10/s | try 10, keep 4/s, pause 100ms, in-use = 4,
+    advance 100ms, in-use = 10
 a hold of a log that begins and ends in a pause leaves the pause | sliding-log 3/3ns | pause 3ns, charge 2, hold 0,
     used 0 1, advance 3ns, in-use = 3
 a hold of a window that begins and ends in a pause leaves the pause | sliding-window 3/3ns | pause 3ns, charge 2,
