@@ -246,10 +246,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 entrant.charged = None;
                 break;
             };
-            let runtime = match request.runtime {
-                here if here == locked.here => None,
-                number => Some(running(number)),
-            };
+            let elsewhere = request.runtime != locked.here;
+            let runtime = elsewhere.then(|| running(request.runtime));
             if let Some(None) = runtime {
                 // The poll of this waiter enters, or polls the entrant.
                 locked.poll_wanted = true;

@@ -78,11 +78,6 @@ impl RateLimiter {
         if self.has_handles() {
             return None;
         }
-        // The times of runtimes do not pass together with the caller's.
-        let ago = match self.runtimes() {
-            Some(_) => Duration::ZERO,
-            None => ago,
-        };
         let mut states = self.states();
         states.retain(|state| !state.config.clock.has_ended());
         let after = states.into_iter().map(|state| {
