@@ -88,7 +88,7 @@ fn keys_share_the_metrics_of_their_map() {
     );
     let named = page.iter().filter(|line| line.contains("{limit=\"users\""));
     // One line for each kind of refusal, and six others: no gauges.
-    assert_eq!(named.count(), 15, "{page:#?}");
+    assert_eq!(named.count(), 16, "{page:#?}");
 }
 
 /// Returns whether the page has a line of this gauge.
@@ -151,6 +151,7 @@ fn every_kind_has_a_label_of_its_own() {
         (ErrorKind::RateLimited, "rate_limited"),
         (ErrorKind::ExceedsCapacity, "exceeds_capacity"),
         (ErrorKind::Store, "store"),
+        (ErrorKind::RuntimeEnded, "runtime_ended"),
     ];
     for (kind, label) in kinds {
         let page = page(|| {
