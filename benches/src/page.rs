@@ -54,7 +54,7 @@ http: a request by client | tower_governor | the layer's future holds the permit
 http: a request with a slot | tower ConcurrencyLimit | the permit lives as long as the body, not as the future
 bytes: read 64 KiB, a limit that never binds | async-speed-limit
 bytes: read 1 KiB, a limit that never binds | async-speed-limit
-bytes: read 1 KiB, unlimited | async-speed-limit | a charge has a tick, so ours reads the clock
+bytes: read 1 KiB, unlimited | async-speed-limit | each read makes a charge, and settles it
 adaptive, measured: acquire ready + end | congestion-limiter
 redis: decision allowed | the plainest script | one script for every quota and cost, and exact
 redis: decision denied | the plainest script | the same, and the reply says when to come again
