@@ -8,7 +8,7 @@ use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::fair::{Class, FairQueue};
+use tollgate::fair::{Class, FairQueue, Queueable};
 use tollgate::throttle::BoxThrottle;
 use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
 
@@ -243,21 +243,25 @@ fn permit_that_is_dropped_elsewhere_lets_the_waiter_enter_the_next_part_where_it
     });
 }
 
-/// The waiter of the inner queue is the entrant of the outer one.
-#[test]
-fn queue_of_a_queue_enters_in_the_runtime_of_each_waiter() {
-    let inner = queue(Quota::per_hour(1));
-    let outer = FairQueue::<_, u32>::new(inner.class(0));
+/// Asserts that callers in many runtimes are admitted at one an hour by the time of each.
+fn assert_goes_by_the_time_of_each<T: Queueable>(queue: FairQueue<T, u32>) {
     on_threads(4, move |number| {
         for _ in 0..5 {
             paused_runtime().block_on(async {
-                let (begun, class) = (Instant::now(), outer.class(number));
+                let (begun, class) = (Instant::now(), queue.class(number));
                 let permits = join_all((0..3).map(|_| class.acquire())).await;
                 assert!(permits.iter().all(Result::is_ok));
                 assert_eq!(begun.elapsed(), 2 * HOUR);
             });
         }
     });
+}
+
+/// The waiter of the inner queue is the entrant of the outer one.
+#[test]
+fn queue_of_a_queue_enters_in_the_runtime_of_each_waiter() {
+    let inner = queue(Quota::per_hour(1));
+    assert_goes_by_the_time_of_each(FairQueue::new(inner.class(0)));
 }
 
 /// The same for a rate that adapts.
@@ -284,17 +288,7 @@ fn queue_of_an_adaptive_rate_enters_in_the_runtime_of_each_waiter() {
 fn queue_of_a_key_enters_in_the_runtime_of_each_waiter() {
     let users = Keyed::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
     let users: Arc<Keyed<u32, RateLimiter>> = Arc::new(users);
-    let queue = FairQueue::<_, u32>::new(users.key_owned(7));
-    on_threads(4, move |number| {
-        for _ in 0..5 {
-            paused_runtime().block_on(async {
-                let (begun, class) = (Instant::now(), queue.class(number));
-                let permits = join_all((0..3).map(|_| class.acquire())).await;
-                assert!(permits.iter().all(Result::is_ok));
-                assert_eq!(begun.elapsed(), 2 * HOUR);
-            });
-        }
-    });
+    assert_goes_by_the_time_of_each(FairQueue::new(users.key_owned(7)));
 }
 
 /// The same through a composition and an erased throttle, in front of which wakes are passed on to
@@ -303,21 +297,6 @@ fn queue_of_a_key_enters_in_the_runtime_of_each_waiter() {
 fn queue_of_a_composition_enters_in_the_runtime_of_each_waiter() {
     let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
     let slots = Arc::new(Semaphore::new(100));
-    let both = BoxThrottle::new(all((slots, Some(Arc::clone(&limiter)))));
-    let queue = FairQueue::<_, u32>::new(both);
-    on_threads(4, move |number| {
-        for _ in 0..5 {
-            paused_runtime().block_on(async {
-                let (begun, class) = (Instant::now(), queue.class(number));
-                assert!(
-                    join_all((0..3).map(|_| class.acquire()))
-                        .await
-                        .iter()
-                        .all(Result::is_ok)
-                );
-                assert_eq!(begun.elapsed(), 2 * HOUR);
-                assert_eq!(limiter.snapshot().available, 0);
-            });
-        }
-    });
+    let both = BoxThrottle::new(all((slots, Some(limiter))));
+    assert_goes_by_the_time_of_each(FairQueue::new(both));
 }
