@@ -225,8 +225,8 @@ impl Call {
             return Poll::Ready(Err(refused));
         }
         // A hold may be settled while the call waits.
-        let soonest = if locked.ledger().has_holds() {
-            locked.ledger().due_without_holds(locked.queued, cost)
+        let soonest = if locked.ledger.has_holds() {
+            locked.ledger.due_without_holds(locked.queued, cost)
         } else {
             due
         };
@@ -237,18 +237,17 @@ impl Call {
         if config.clock.has_ended() {
             return Poll::Ready(Err(AcquireError::new(ErrorKind::RuntimeEnded)));
         }
-        let end = locked.ledger().end_of_hold();
         let id = locked.push(cost, came, waker);
         // This comes before anything that may panic, so that drop finds the slot.
         self.stage = Stage::Waiting(Waiter {
             id: Some(id),
             state: Arc::clone(state),
         });
+        let alone = (waiting == 0).then(|| locked.due_of_timer()).flatten();
         drop(locked);
         report_clock(&config.clock);
-        if waiting == 0 {
-            // The end of a hold may make it due.
-            state.arm(end.map_or(due, |end| due.min(end)));
+        if let Some(due) = alone {
+            state.arm(due);
         }
         Poll::Pending
     }
@@ -287,7 +286,7 @@ impl Waiter {
         let id = self.id.as_ref()?;
         let own = locked.request(id)?;
         let (mut due, mut charged, mut last) = (Tick::default(), 0, 0);
-        let mut forecast = locked.ledger().forecast();
+        let mut forecast = locked.ledger.forecast();
         let mut front = locked.before(id);
         for other in front.by_ref().take(FORESEEN) {
             last = other.joined;

@@ -67,8 +67,8 @@ impl RateLimiter {
         }
         let state = self.state.get()?;
         let (queue, tat) = (state.queue(), state.state.load().tat());
-        let owes_nothing = tat.end() <= queue.ledger().params().units_at(now);
-        owes_nothing.then_some((tat, queue.ledger().quota()))
+        let owes_nothing = tat.end() <= queue.ledger.params().units_at(now);
+        owes_nothing.then_some((tat, queue.ledger.quota()))
     }
 
     /// Returns the nanoseconds after which it owes nothing, in any runtime in use, as of some time
@@ -81,7 +81,7 @@ impl RateLimiter {
         let mut states = self.states();
         states.retain(|state| !state.config.clock.has_ended());
         let after = states.into_iter().map(|state| {
-            let params = state.queue().ledger().params();
+            let params = state.queue().ledger.params();
             let paid_off = params.tick_at(state.state.load().tat().end());
             let now = state.config.clock.now().as_nanos();
             paid_off.saturating_add(ago).as_nanos().saturating_sub(now)

@@ -204,7 +204,7 @@ impl RateLimiter {
                 clock: Clock::of_limiters(),
                 algorithm: Algorithm::Gcra,
                 oversize: Oversize::Refuse,
-                missed_tick: None,
+                makes_up: None,
                 max_waiters: usize::MAX,
                 jitter: Duration::ZERO,
                 max_hold: u64::MAX,
@@ -317,7 +317,10 @@ impl RateLimiter {
     #[must_use]
     #[track_caller]
     pub const fn missed_tick(mut self, missed_tick: MissedTickBehavior) -> Self {
-        self.config.missed_tick = Some(missed_tick);
+        self.config.makes_up = Some(match missed_tick {
+            MissedTickBehavior::Delay => 0,
+            MissedTickBehavior::Burst { max } => max,
+        });
         self.unused()
     }
 
@@ -889,7 +892,7 @@ impl RateLimiter {
     pub fn quota(&self) -> Quota {
         match self.runtimes() {
             Some(runtimes) => runtimes.quota(),
-            None => self.here(|state| state.queue().ledger().quota()),
+            None => self.here(|state| state.queue().ledger.quota()),
         }
     }
 
@@ -1006,7 +1009,7 @@ impl RateLimiter {
     /// Returns the quota, and the decision that a call of cost 1 would get, at one moment.
     pub(crate) fn status(&self) -> LimitStatus {
         self.locked(|locked| LimitStatus::Rate {
-            quota: locked.ledger().quota(),
+            quota: locked.ledger.quota(),
             decision: locked.peek(1),
         })
     }

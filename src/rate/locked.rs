@@ -120,15 +120,21 @@ impl Locked<'_> {
             clock.correct();
             self.now = clock.now();
         }
-        // A hold may end by itself, and the head may be due by that, or have been due before.
-        let ends = queue.ledger.end_of_hold();
-        let was_due = ends.is_some_and(|end| end <= self.now)
-            && queue
-                .head()
-                .is_some_and(|head| Some(queue.ledger.due(0, head.cost)) < ends);
-        let due = queue.ledger.advance(self.now).filter(|_| !was_due);
-        queue.timed = queue.timed.max(due.unwrap_or_default());
+        let changes = !queue.ledger.is_free();
         self.queue = Some(queue);
+        if changes {
+            self.advance();
+        }
+    }
+
+    /// Brings what changes by itself to this tick. The end of a hold may make the head due, unless it
+    /// was due before.
+    fn advance(&mut self) {
+        let (now, ends) = (self.now, self.ledger.end_of_hold());
+        let was_due = |due| ends.is_some_and(|end| due < end && end <= now);
+        let was_due = self.due_of_head().is_some_and(was_due);
+        let due = self.ledger.advance(now).filter(|_| !was_due);
+        self.timed = self.timed.max(due.unwrap_or_default());
     }
 
     /// Unlocks. Returns whether this call has to continue: it has served one batch of wakers, but
@@ -174,8 +180,9 @@ impl Locked<'_> {
         if self.closed {
             return Err(AcquireError::new(ErrorKind::Closed));
         }
-        if cost > self.most() {
-            return Err(AcquireError::exceeds_capacity(self.ledger.capacity()));
+        let capacity = self.ledger.capacity();
+        if cost > capacity && self.shared.config.refuses_oversize() {
+            return Err(AcquireError::exceeds_capacity(capacity));
         }
         Ok(())
     }
@@ -208,7 +215,8 @@ impl Locked<'_> {
             let changed = change(&mut this.ledger, now);
             // After a close, each waiter is told of that instead.
             if !this.closed {
-                let (most, capacity) = (this.most(), this.ledger.capacity());
+                let capacity = this.ledger.capacity();
+                let most = this.shared.config.most(capacity);
                 let refused = QueueEntry::Refused { capacity };
                 this.queued -= this.waiters.refuse_above(most, refused);
             }
@@ -289,7 +297,7 @@ impl Locked<'_> {
 
     /// Charges a call that joined at `joined`, if it is due.
     fn grant(&mut self, cost: u64, joined: Tick) -> Option<Receipt> {
-        let (now, makes_up) = (self.now, self.shared.config.makes_up());
+        let (now, makes_up) = (self.now, self.shared.config.makes_up);
         let after = joined.max(self.timed);
         self.ledger.grant(now, cost, after, makes_up)
     }
@@ -312,13 +320,13 @@ impl Locked<'_> {
     /// [`TOGETHER`] later, when a part ([`PARTS`]) of the burst is due. Each time wakes up a
     /// thread, and a user who allows such a burst does not ask for releases one at a time. This
     /// applies only if the limiter makes up for lateness, and time is real.
-    fn due_of_timer(&self) -> Option<Tick> {
+    pub(super) fn due_of_timer(&self) -> Option<Tick> {
         if self.waiters.has_refused() {
             return Some(self.now);
         }
         let (due, config) = (self.due_of_head()?, &self.shared.config);
         let cost = u128::from(self.ledger.capacity() / PARTS).min(self.queued) as u64;
-        let is_exact = config.clock.counter().is_none() || config.missed_tick.is_some();
+        let is_exact = config.clock.counter().is_none() || config.makes_up.is_some();
         let due = if is_exact || self.has_come(due) {
             due
         } else {
@@ -327,11 +335,6 @@ impl Locked<'_> {
         };
         // The end of a hold may make the head due.
         Some(self.ledger.end_of_hold().map_or(due, |end| due.min(end)))
-    }
-
-    /// Returns the maximum that a call can ever get.
-    fn most(&self) -> u64 {
-        self.shared.config.most(self.ledger.capacity())
     }
 
     /// Puts a [checked](Self::check) call that counts as arrived at `tick` into the queue.

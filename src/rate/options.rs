@@ -45,8 +45,9 @@ pub(crate) struct Config {
     pub(crate) clock: Clock,
     pub(crate) algorithm: Algorithm,
     pub(super) oversize: Oversize,
-    /// `None` is the default, which depends on the quota.
-    pub(super) missed_tick: Option<MissedTickBehavior>,
+    /// The number of tokens for which the limiter makes up if the timer is late. `None` is the default,
+    /// which the rule chooses.
+    pub(super) makes_up: Option<u64>,
     pub(crate) max_waiters: usize,
     pub(super) jitter: Duration,
     /// The nanoseconds after which a hold ends by itself.
@@ -67,16 +68,6 @@ impl Config {
         match self.oversize {
             Oversize::Refuse => capacity,
             Oversize::Overdraft => u64::MAX,
-        }
-    }
-
-    /// Returns the number of tokens for which the limiter makes up if the timer is late, unless the
-    /// rule chooses it.
-    pub(super) fn makes_up(&self) -> Option<u64> {
-        match self.missed_tick {
-            Some(MissedTickBehavior::Delay) => Some(0),
-            Some(MissedTickBehavior::Burst { max }) => Some(max),
-            None => None,
         }
     }
 

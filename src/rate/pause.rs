@@ -97,6 +97,6 @@ impl RateLimiter {
     /// assert_eq!(limiter.paused_until(), None);
     /// ```
     pub fn paused_until(&self) -> Option<Tick> {
-        self.locked(|locked| locked.ledger().paused_until())
+        self.locked(|locked| locked.ledger.paused_until())
     }
 }

@@ -207,7 +207,7 @@ impl Shared {
         let admitted = locked.admit(cost);
         admitted.map_err(|due| {
             let refused = locked.refusal(ErrorKind::RateLimited, due);
-            if locked.ledger().paused_until().is_some() {
+            if locked.ledger.paused_until().is_some() {
                 refused.because(Cause::Paused)
             } else {
                 refused

@@ -73,10 +73,6 @@ impl QueueState {
         }
     }
 
-    pub(super) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
     /// Returns the request of the head.
     pub(super) fn head(&self) -> Option<Request> {
         self.waiters.head().and_then(|(_, entry)| entry.request())

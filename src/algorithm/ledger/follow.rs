@@ -15,17 +15,12 @@ impl Ledger {
         others.map_or_else(OthersUse::default, |it| it.used)
     }
 
-    /// Returns the receipt of a charge with its generation, and remembers it if a server is
-    /// followed.
-    pub(super) fn record(&mut self, receipt: Receipt) -> Receipt {
+    /// Remembers the charge of a call, if a server is followed.
+    pub(super) fn remember(&mut self, receipt: &Receipt) {
         let held = u64::try_from(self.held_cost()).unwrap_or(u64::MAX);
         if let Some(others) = self.others.as_mut().filter(|_| receipt.cost > 0) {
             let counted = self.rule.backlog(receipt.at).saturating_add(held);
-            others.remember(&receipt, counted);
-        }
-        Receipt {
-            generation: self.generation,
-            ..receipt
+            others.remember(receipt, counted);
         }
     }
 

@@ -187,6 +187,9 @@ impl Ledger {
 
     /// Does the same as [`due`](Self::due), for a rule and a held cost.
     fn due_by(&self, held: u128, cost: u64, due: impl Fn(u64) -> Tick) -> Tick {
+        if self.is_free() {
+            return due(cost).max(self.paused_until);
+        }
         let (others, capacity) = (self.others_use(), self.capacity());
         let due_beside = |others: u64| {
             let beside = held + u128::from(others);
@@ -215,8 +218,7 @@ impl Ledger {
 impl Ledger {
     /// Charges now, with any backlog.
     pub(crate) fn charge(&mut self, now: Tick, cost: u64) -> Receipt {
-        let receipt = self.charge_rule(cost, |rule| rule.charge(now, cost));
-        self.record(receipt)
+        self.charge_call(cost, |rule| rule.charge(now, cost))
     }
 
     /// Charges a call if it is due, at the tick when it became due. That tick is not before
@@ -238,8 +240,26 @@ impl Ledger {
             _ => self.rule.earliest(now, makes_up),
         };
         let at = due.max(earliest).max(after).min(now);
-        let receipt = self.charge_rule(cost, |rule| rule.grant(at, cost));
-        Some(self.record(receipt))
+        Some(self.charge_call(cost, |rule| rule.grant(at, cost)))
+    }
+
+    /// Makes the charge of a call, and keeps what everything beside the rule has to know of it.
+    fn charge_call(
+        &mut self,
+        cost: u64,
+        charge: impl FnOnce(&mut RuleState) -> Receipt,
+    ) -> Receipt {
+        let receipt = if self.is_free() {
+            charge(&mut self.rule)
+        } else {
+            let receipt = self.charge_rule(cost, charge);
+            self.remember(&receipt);
+            receipt
+        };
+        Receipt {
+            generation: self.generation,
+            ..receipt
+        }
     }
 
     /// Makes a charge, and keeps what [holds](mod@held) and a [pause](mod@pause) have to know of it.
@@ -249,9 +269,6 @@ impl Ledger {
         cost: u64,
         charge: impl FnOnce(&mut RuleState) -> Receipt,
     ) -> Receipt {
-        if self.held.is_none() && self.pause.is_none() {
-            return charge(&mut self.rule);
-        }
         let end = self.rule.tat().end();
         let receipt = charge(&mut self.rule);
         let params = self.rule.params();

@@ -80,6 +80,8 @@ a wait that will not fit its timeout is refused, and another ends | gcra 10/s | 
     within 1 100ms, wait 1, charge 1, advance 100ms, poll 0 = timed out, advance 100ms, poll 0 = charged at 200ms
 a waiter that is due as a hold ends is charged at that tick | token-bucket 1/4ns burst 5; max-hold 19ns | advance 1ns,
     try 3, hold 0, try 1, advance 7ns, pause 1ns, advance 3ns, wait 1, advance 9ns, poll 0 = charged at 20ns
+a waiter that was due before a hold ended is charged at its own tick | gcra 10/s burst 2; makes-up 5; max-hold 290ms |
+    try 1, hold 0, try 1, slow 1 250ms, wait 1, advance 100ms, poll 1 = charged at 200ms
 a waiter that was due before a settlement begins at the settlement | gcra 4/17ns | try 1, wait 1, hold 0, advance 6ns,
     used 0 1, advance 4ns, in-use = 1, advance 1ns, in-use = 0
 ";
