@@ -270,14 +270,6 @@ fn join<T: Queueable, K: ClassKey>(
     let mut waker = Some(waker);
     let joined = queue.throttle.tick(None).unwrap_or_default();
     let since = queue.clock.now();
-    request.runtime = queue.throttle.polling().runtime();
-    let waiter = || Waiter {
-        request: *request,
-        enter,
-        joined,
-        since,
-        waker: waker.take(),
-    };
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();
     // A class that is not in use yet may be forgotten again immediately.
@@ -286,6 +278,14 @@ fn join<T: Queueable, K: ClassKey>(
         *handle = QueueClass::attach(Arc::clone(handle))?;
         locked = queue.lock();
     }
+    request.runtime = locked.here;
+    let waiter = || Waiter {
+        request: *request,
+        enter,
+        joined,
+        since,
+        waker: waker.take(),
+    };
     let joined = locked.schedule.join(&handle.entry, waiter, &mut wakes);
     let joined = joined.map(|id| {
         let waiter = locked.needs_drive().then(|| locked.schedule.waiter(id));

@@ -35,12 +35,11 @@
 //!    queue; no foreign code runs under it. If others wait there too, if the semaphore is closed or
 //!    has more permits out than its limit, or if the costs differ, the permit is dropped.
 //! 8. A throttle on tokio's time has a state for each runtime, and no state admits a waiter of another
-//!    one. So the entrant enters, and is polled, only in the
-//!    [runtime](crate::throttle::Polling::runtime) in which the next waiter was last polled: a thread
-//!    elsewhere enters the context of that runtime. If it cannot, because the runtime has ended or
-//!    the waiter is outside of all runtimes, it wakes that waiter, whose poll does it. A permit of
-//!    one runtime is not handed to a waiter of another. The queue tells nobody that the runtime of
-//!    the entrant has ended.
+//!    one. So the entrant enters, and is polled, only in the runtime in which the next waiter was last
+//!    polled: a thread elsewhere enters the context of that runtime. If it cannot, because the runtime
+//!    has ended, the waiter is outside of all runtimes or the thread is ending, it
+//!    wakes that waiter, whose poll does it. A permit of one runtime is not handed to a waiter of
+//!    another. The queue tells nobody that the runtime of the entrant has ended.
 //! 9. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then
 //!    it wakes the next one, like in 6: the first waiter that is polled or leaves continues the
 //!    work, even if it was already served.
@@ -59,7 +58,7 @@ use crate::concurrency::{OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
-use crate::time::{Clock, Tick, running};
+use crate::time::{Clock, RuntimeId, Tick, current_home, within};
 use crate::wait::{Polled, Waiting};
 use crate::wait_queue::WakeList;
 
@@ -88,8 +87,8 @@ pub(super) struct Locked<T: Throttle, K> {
     woken_again: bool,
     /// Whether the entrant was woken, and the next polled waiter drives.
     poll_wanted: bool,
-    /// The [runtime](crate::throttle::Polling::runtime) of the thread that has locked the queue.
-    here: u64,
+    /// The runtime of the thread that has locked the queue, if the throttle has a state for each.
+    pub(super) here: Option<RuntimeId>,
 }
 
 impl<T: Throttle, K: Eq> Locked<T, K> {
@@ -139,7 +138,7 @@ struct Entrant<T: Throttle> {
     /// What it waits for.
     request: Option<EntryRequest>,
     /// The runtime of the last entry.
-    runtime: u64,
+    runtime: Option<RuntimeId>,
     /// The tick of the last charge, or of the entry for the first waiter. It is forgotten when no
     /// waiter is left that could have entered earlier.
     charged: Option<Tick>,
@@ -155,7 +154,7 @@ impl<T: Throttle> Entrant<T> {
     }
 
     /// Forgets the ticks of another runtime.
-    fn forget_other_runtime(&mut self, runtime: u64) {
+    fn forget_other_runtime(&mut self, runtime: Option<RuntimeId>) {
         if std::mem::replace(&mut self.runtime, runtime) != runtime {
             (self.charged, self.witness) = (None, None);
         }
@@ -192,13 +191,13 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             entrant: Some(Entrant {
                 enter: Box::pin(None),
                 request: None,
-                runtime: 0,
+                runtime: None,
                 charged: None,
                 witness: None,
             }),
             woken_again: false,
             poll_wanted: false,
-            here: 0,
+            here: None,
         };
         Self {
             throttle,
@@ -213,9 +212,10 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
     /// Locks the queue. It reads the clock only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
-        let here = contain_panic(|| self.throttle.polling().runtime()).unwrap_or_default();
+        let depends = contain_panic(|| self.throttle.polling().depends_on_runtime);
+        let home = depends.is_some_and(|it| it).then(current_home).flatten();
         let mut locked = lock(&self.locked);
-        locked.here = here;
+        locked.here = home.map(|home| home.id);
         if locked.schedule.is_timed() {
             locked.schedule.set_now(self.clock.now());
         }
@@ -246,13 +246,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 entrant.charged = None;
                 break;
             };
-            let elsewhere = request.runtime != locked.here;
-            let runtime = elsewhere.then(|| running(request.runtime));
-            if let Some(None) = runtime {
-                // The poll of this waiter enters, or polls the entrant.
-                locked.poll_wanted = true;
-                break;
-            }
+            let is_here = request.runtime == locked.here;
             if served == SERVED_AT_ONCE {
                 locked.poll_wanted = true;
                 break;
@@ -262,14 +256,11 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             drop(locked);
             wakes.wake_all();
             let mut poll = || self.poll(&mut entrant, request, enter, joined);
-            let polled = match runtime.flatten() {
-                None => Some(poll()),
-                Some(runtime) => runtime.within(|runtime| runtime.map(|_| poll())),
-            };
+            let polled = is_here.then(&mut poll);
+            let polled = polled.or_else(|| within(request.runtime, poll));
             locked = self.lock();
-            // Without an outcome, the runtime of the waiter has ended just now.
-            let Some(polled) = polled else { continue };
-            match polled {
+            let is_polled = polled.is_some();
+            match polled.unwrap_or(Poll::Pending) {
                 // The runtime of the entrant has ended, and the throttle is open.
                 Poll::Ready(Err(error))
                     if error.kind() == ErrorKind::RuntimeEnded
@@ -287,7 +278,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 Poll::Pending if locked.schedule.next_request() != Some(request) => {}
                 Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
-                    locked.poll_wanted = locked.woken_again;
+                    // In a runtime that cannot be entered, the waiter itself polls.
+                    locked.poll_wanted = locked.woken_again || !is_polled;
                     break;
                 }
             }

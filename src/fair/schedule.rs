@@ -33,7 +33,7 @@ use super::tournament::Tournament;
 use crate::Throttle;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::time::Tick;
+use crate::time::{RuntimeId, Tick};
 use crate::wait::Waiting;
 use crate::wait_queue::WakeList;
 
@@ -97,14 +97,16 @@ pub(super) struct ClassState<T: Throttle, K> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryRequest {
     pub(super) cost: u64,
-    /// The [runtime](crate::throttle::Polling::runtime) in which the waiter is polled.
-    pub(super) runtime: u64,
+    /// The runtime in which the waiter is polled, if the throttle has a state for each. `None` is the
+    /// outside of all.
+    pub(super) runtime: Option<RuntimeId>,
 }
 
 impl EntryRequest {
     /// Creates an entry for a cost, by a waiter that has not been polled yet.
     pub(super) const fn new(cost: u64) -> Self {
-        Self { cost, runtime: 0 }
+        let runtime = None;
+        Self { cost, runtime }
     }
 }
 

@@ -18,6 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
+use super::runtimes::States;
 use super::shared::{Decided, Shared};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
@@ -29,17 +30,21 @@ const FORESEEN: usize = 1024;
 
 /// A limiter on which calls can wait.
 pub trait Limiter {
-    /// Returns the only state, or that of callers outside of all runtimes.
-    fn state(&self) -> &Arc<Shared>;
+    fn states(&self) -> &States;
 
-    /// Returns the state of the current runtime, if each has one, after the first use.
-    fn state_in_runtime(&self) -> Option<Arc<Shared>>;
+    /// Returns the only state, or that of callers outside of all runtimes.
+    #[inline(always)]
+    fn state(&self) -> &Arc<Shared> {
+        &self.states().outside
+    }
 
     /// Calls `run` with the state that decides here.
-    #[inline]
+    #[inline(always)]
     fn here<R>(&self, run: impl FnOnce(&Arc<Shared>) -> R) -> R {
-        let state = self.state();
-        run(self.state_in_runtime().as_ref().unwrap_or(state))
+        let states = self.states();
+        let runtimes = states.runtimes.as_ref();
+        let own = runtimes.and_then(|runtimes| states.in_runtime(runtimes));
+        run(own.as_ref().unwrap_or(&states.outside))
     }
 }
 
@@ -89,9 +94,8 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
     // call.
     #[inline(never)]
     fn decide(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let own = self.source.state_in_runtime();
-        let state = own.as_ref().unwrap_or(self.source.state());
-        self.call.poll(state, context.waker())
+        let call = &mut self.call;
+        self.source.here(|state| call.poll(state, context.waker()))
     }
 
     #[inline(never)]
@@ -99,9 +103,8 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
         if !self.call.is_new() {
             return self.call.wait(context.waker());
         }
-        let own = self.source.state_in_runtime();
-        let state = own.as_ref().unwrap_or(self.source.state());
-        self.call.join(state, context.waker())
+        let call = &mut self.call;
+        self.source.here(|state| call.join(state, context.waker()))
     }
 }
 

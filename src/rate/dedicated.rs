@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::acquire::Limiter;
 use super::limiter::RateLimiter;
+use super::runtimes::States;
 use super::shared::Shared;
 use crate::algorithm::{Ledger, Tat};
 use crate::quota::Quota;
@@ -33,8 +34,7 @@ impl RateLimiter {
     pub(crate) fn handle(&self) -> Self {
         Self {
             config: self.config.clone(),
-            state: OnceLock::from(Arc::clone(self.state())),
-            runtimes: OnceLock::from(self.runtimes().cloned()),
+            states: OnceLock::from(self.states().clone()),
             ..Self::new(self.quota)
         }
     }
@@ -42,14 +42,10 @@ impl RateLimiter {
     /// Creates the limiter of a key; on tokio's time it begins without charges in each runtime.
     pub(crate) fn promote(&self, ledger: Ledger) -> Arc<Self> {
         let (config, quota) = (self.config.clone(), ledger.quota());
-        let state = if config.clock.is_of_runtime() {
-            OnceLock::new()
-        } else {
-            OnceLock::from(Shared::of_ledger(ledger, config.clone()))
-        };
+        let states = States::new(&config, |config| Shared::of_ledger(ledger, config));
         Arc::new(Self {
             config,
-            state,
+            states: OnceLock::from(states),
             ..Self::new(quota)
         })
     }
@@ -65,7 +61,7 @@ impl RateLimiter {
         if self.has_handles() {
             return None;
         }
-        let state = self.state.get()?;
+        let state = self.state();
         let (queue, tat) = (state.queue(), state.state.load().tat());
         let owes_nothing = tat.end() <= queue.ledger.params().units_at(now);
         owes_nothing.then_some((tat, queue.ledger.quota()))
@@ -78,7 +74,7 @@ impl RateLimiter {
         if self.has_handles() {
             return None;
         }
-        let mut states = self.states();
+        let mut states = self.states().all();
         states.retain(|state| !state.config.clock.has_ended());
         let after = states.into_iter().map(|state| {
             let params = state.queue().ledger.params();
@@ -91,16 +87,9 @@ impl RateLimiter {
 
     /// Returns whether there is a handle other than the caller's; each future has one.
     fn has_handles(self: &Arc<Self>) -> bool {
-        // Each state counts once here, and once in the limiter or the list of the runtimes; one may
-        // be in both.
-        let outside = self.runtimes().map(|_| self.state());
-        let is_shared = |it: Arc<Shared>| {
-            let both = outside
-                .as_ref()
-                .is_some_and(|outside| Arc::ptr_eq(outside, &it));
-            Arc::strong_count(&it) > if both { 3 } else { 2 }
-        };
-        let others = Arc::strong_count(self) > 1 || self.states().into_iter().any(is_shared);
+        // Each state counts once in the limiter, and once here.
+        let is_shared = |state: &Arc<Shared>| Arc::strong_count(state) > 2;
+        let others = Arc::strong_count(self) > 1 || self.states().all().iter().any(is_shared);
         // This pairs with the release of other threads when they dropped their handles: their
         // writes are visible.
         fence(Ordering::Acquire);

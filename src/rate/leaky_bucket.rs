@@ -8,7 +8,7 @@ use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::options::MissedTickBehavior;
-use super::shared::Shared;
+use super::runtimes::States;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::status::Snapshot;
@@ -239,12 +239,8 @@ impl LeakyBucket {
 
 impl Limiter for LeakyBucket {
     #[inline(always)]
-    fn state(&self) -> &Arc<Shared> {
-        self.limiter.state()
-    }
-
-    fn state_in_runtime(&self) -> Option<Arc<Shared>> {
-        self.limiter.state_in_runtime()
+    fn states(&self) -> &States {
+        self.limiter.states()
     }
 }
 

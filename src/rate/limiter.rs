@@ -12,7 +12,7 @@ use super::charge::Charge;
 use super::locked::Locked;
 use super::options::{Config, MissedTickBehavior, Oversize};
 use super::reservation::Reservation;
-use super::runtimes::Runtimes;
+use super::runtimes::States;
 use super::shared::{Decided, Shared};
 use crate::algorithm::{Algorithm, Ledger, QuotaChange};
 use crate::error::AcquireError;
@@ -173,10 +173,7 @@ pub struct RateLimiter {
     /// The initial quota.
     pub(super) quota: Quota,
     pub(crate) config: Config,
-    /// The only state, or that of callers outside of all runtimes.
-    pub(super) state: OnceLock<Arc<Shared>>,
-    /// The states of the runtimes, if the clock is tokio's.
-    pub(super) runtimes: OnceLock<Option<Arc<Runtimes>>>,
+    pub(super) states: OnceLock<States>,
     pub(super) first_use: FirstUse,
 }
 
@@ -210,8 +207,7 @@ impl RateLimiter {
                 max_hold: u64::MAX,
                 aligned: false,
             },
-            state: OnceLock::new(),
-            runtimes: OnceLock::new(),
+            states: OnceLock::new(),
             first_use: FirstUse::ahead(),
         }
     }
@@ -802,10 +798,7 @@ impl RateLimiter {
         if let Err(error) = self.config.algorithm.check(quota) {
             panic!("{error}");
         }
-        match self.runtimes() {
-            Some(runtimes) => runtimes.set_quota(quota, how),
-            None => self.change(|ledger, now| ledger.set_quota(quota, how, now)),
-        }
+        self.states().set_quota(quota, how);
     }
 
     /// Closes the limiter: every waiter, and every later call, fails with
@@ -821,10 +814,7 @@ impl RateLimiter {
     /// assert_eq!(limiter.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
     /// ```
     pub fn close(&self) {
-        match self.runtimes() {
-            Some(runtimes) => runtimes.close(),
-            None => self.here(|state| state.lock_state().close()),
-        }
+        self.states().close();
     }
 }
 
@@ -890,10 +880,7 @@ impl RateLimiter {
 
     /// Returns the current quota.
     pub fn quota(&self) -> Quota {
-        match self.runtimes() {
-            Some(runtimes) => runtimes.quota(),
-            None => self.here(|state| state.queue().ledger.quota()),
-        }
+        self.here(|state| state.queue().ledger.quota())
     }
 
     /// Returns the number of waiters, without reading the clock.
@@ -903,10 +890,7 @@ impl RateLimiter {
 
     /// Returns whether the limiter was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
-        match self.runtimes() {
-            Some(runtimes) => runtimes.is_closed(),
-            None => self.here(|state| state.queue().closed),
-        }
+        self.here(|state| state.queue().closed)
     }
 
     /// Returns the state of the limiter at one moment.
@@ -931,52 +915,29 @@ impl RateLimiter {
 
 impl Limiter for RateLimiter {
     #[inline(always)]
-    fn state(&self) -> &Arc<Shared> {
-        match self.state.get() {
-            Some(state) => state,
+    fn states(&self) -> &States {
+        match self.states.get() {
+            Some(states) => states,
             None => self.begin(),
         }
-    }
-
-    #[inline]
-    fn state_in_runtime(&self) -> Option<Arc<Shared>> {
-        Some(self.runtimes.get()?.as_ref()?.here(&self.config))
     }
 }
 
 /// The states.
 impl RateLimiter {
     #[cold]
-    fn begin(&self) -> &Arc<Shared> {
+    fn begin(&self) -> &States {
         self.first_use.begin();
-        let runtimes = || Runtimes::new(self.quota, &self.config);
-        let state = || match self.runtimes.get_or_init(runtimes) {
-            Some(runtimes) => runtimes.outside(&self.config),
-            None => Shared::new(self.quota, self.config.clone()),
-        };
-        self.state.get_or_init(state)
-    }
-
-    /// Returns the states of the runtimes, if each has one.
-    pub(super) fn runtimes(&self) -> Option<&Arc<Runtimes>> {
-        // The first use creates them.
-        self.state();
-        self.runtimes.get()?.as_ref()
-    }
-
-    /// Returns all states.
-    pub(super) fn states(&self) -> Vec<Arc<Shared>> {
-        match self.runtimes() {
-            Some(runtimes) => runtimes.all(),
-            None => vec![Arc::clone(self.state())],
-        }
+        let outside = |config| Shared::new(self.quota, config);
+        let states = || States::new(&self.config, outside);
+        self.states.get_or_init(states)
     }
 
     /// Returns the state that has made a charge, unless its runtime has ended or another limiter has
     /// made it. The runtime need not be the current one: a guard may be dropped anywhere. No two
     /// states have the same generation.
     pub(super) fn state_of_charge(&self, charge: &Charge) -> Option<Arc<Shared>> {
-        let mut states = self.states().into_iter();
+        let mut states = self.states().all().into_iter();
         states.find(|it| it.params.generation() == charge.0.generation)
     }
 
@@ -1027,13 +988,10 @@ impl RateLimiter {
 
     /// Refunds a part of a charge.
     pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
-        match self.runtimes() {
-            Some(_) => {
-                if let Some(state) = self.state_of_charge(charge) {
-                    state.refund(charge, cost);
-                }
-            }
-            None => self.state().refund(charge, cost),
+        if !self.config.clock.is_of_runtime() {
+            self.state().refund(charge, cost);
+        } else if let Some(state) = self.state_of_charge(charge) {
+            state.refund(charge, cost);
         }
     }
 }
@@ -1042,7 +1000,7 @@ impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("RateLimiter");
         // Formatting must not count as a use, because a use fixes the options.
-        if self.state.get().is_some() {
+        if self.states.get().is_some() {
             debug
                 .field("quota", &format_args!("{}", self.quota()))
                 .field("waiting", &self.waiting())

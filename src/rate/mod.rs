@@ -28,6 +28,6 @@ pub(crate) use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
-pub(crate) use self::shared::Shared;
+pub(crate) use self::runtimes::States;
 pub use crate::algorithm::{AlgorithmError, QuotaChange};
 pub use crate::quota::QuotaError;

@@ -1,10 +1,11 @@
 //! Options of a limiter.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::error::AcquireError;
-use crate::time::{Clock, Tick, wait_for};
+use crate::time::{Clock, Home, Tick, wait_for};
 
 /// The behavior when the timer that releases waiters is late. It always is a little late.
 ///
@@ -58,6 +59,14 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// Returns the same on [the clock of one runtime](Clock::bound).
+    pub(super) fn bound(&self, home: Option<Arc<Home>>) -> Self {
+        Self {
+            clock: self.clock.bound(home),
+            ..self.clone()
+        }
+    }
+
     /// Returns whether a cost above the burst is refused.
     pub(crate) fn refuses_oversize(&self) -> bool {
         matches!(self.oversize, Oversize::Refuse)

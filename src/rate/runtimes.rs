@@ -1,20 +1,22 @@
-//! The states of a limiter on tokio's time: one for each runtime in which it is used, and one for
-//! callers outside of all runtimes.
+//! [`States`]: the states of a limiter. On tokio's time there is one for each runtime in which it is used,
+//! and one for callers outside of all runtimes; on other clocks there is one.
 //!
 //! The times of two runtimes need not agree, and two runtimes may use a limiter at once, for
 //! example the tests of a program with a limiter in a `static`. So each has a [`Shared`] of its
 //! own, on a clock that is bound to the runtime, and none ever decides for another. A limiter asks
-//! once for each call which state [decides here](Runtimes::here); a state knows nothing of runtimes
+//! once for each call which state [decides here](States::in_runtime); a state knows nothing of runtimes
 //! except that its clock may end.
 //!
-//! 1. What all states have in common is changed in [`SharedSettings`] first, and then in each state. A new
+//! 1. What all states have in common is changed in [`Runtimes`] first, and then in each state. A new
 //!    state takes it over under the same lock, so a state that is created at the same time misses no
-//!    change. Each change of a state applies what is in `SharedSettings` by then, so no
+//!    change. Each change of a state applies what is in `Runtimes` by then, so no
 //!    state returns to an earlier quota.
 //! 2. A waiter is in the queue of the runtime in which it was first polled, wherever it is polled
 //!    later. When that runtime ends, everybody in its queue is refused.
 //! 3. A runtime may end between the choice of its state and the call. The time of the state then
 //!    stands still, so the call counts as one just before the end; only waiting is refused there.
+//! 4. States of runtimes that have ended are dropped when another state is created, so there is never more
+//!    than one state beyond the largest number of runtimes that were in use at once.
 
 use std::sync::Arc;
 
@@ -22,82 +24,104 @@ use super::options::Config;
 use super::shared::Shared;
 use crate::algorithm::QuotaChange;
 use crate::quota::Quota;
-use crate::time::{ByRuntime, Clock, Home};
+use crate::sync::{Mutex, lock};
+use crate::time::{Home, RuntimeId, current, current_home};
 
-/// The states of the runtimes.
-pub(super) struct Runtimes(ByRuntime<SharedSettings, Shared>);
+/// The states of a limiter.
+#[derive(Clone)]
+pub struct States {
+    /// The only state, or that of callers outside of all runtimes.
+    pub(super) outside: Arc<Shared>,
+    /// On tokio's time.
+    pub(super) runtimes: Option<Arc<Mutex<Runtimes>>>,
+}
 
-/// What is the same in all runtimes.
-#[derive(Clone, Copy)]
-struct SharedSettings {
-    quota: Quota,
-    how: QuotaChange,
+/// The states of the runtimes, and what is the same in all states.
+pub(super) struct Runtimes {
+    /// The last change of the quota.
+    set: (Quota, QuotaChange),
     closed: bool,
+    states: Vec<Arc<Shared>>,
 }
 
 impl Runtimes {
-    /// Creates the states of a limiter, if each runtime has one on its clock.
-    pub(super) fn new(quota: Quota, config: &Config) -> Option<Arc<Self>> {
-        let states = config.clock.states(SharedSettings {
-            quota,
-            how: config.algorithm.on_change(),
-            closed: false,
+    fn find(&self, runtime: RuntimeId) -> Option<Arc<Shared>> {
+        let mut states = self.states.iter();
+        states.find(|it| it.config.clock.is_of(runtime)).cloned()
+    }
+}
+
+impl States {
+    /// Creates the first state with `outside`.
+    pub(super) fn new(config: &Config, outside: impl FnOnce(Config) -> Arc<Shared>) -> Self {
+        let outside = outside(config.bound(None));
+        let runtimes = config.clock.is_of_runtime().then(|| {
+            let quota = outside.queue().ledger.quota();
+            Arc::new(Mutex::new(Runtimes {
+                set: (quota, config.algorithm.on_change()),
+                closed: false,
+                states: Vec::with_capacity(1),
+            }))
         });
-        states.map(|states| Arc::new(Self(states)))
+        Self { outside, runtimes }
     }
 
-    /// Returns the state of the current runtime.
-    pub(super) fn here(&self, config: &Config) -> Arc<Shared> {
-        self.0.here(|home, common| common.new_state(home, config))
+    /// Returns the state of the current runtime, unless the caller is outside.
+    pub(super) fn in_runtime(&self, runtimes: &Mutex<Runtimes>) -> Option<Arc<Shared>> {
+        let known = lock(runtimes).find(current()?);
+        known.or_else(|| self.create(runtimes, current_home()?))
     }
 
-    /// Returns the state of callers outside of all runtimes.
-    pub(super) fn outside(&self, config: &Config) -> Arc<Shared> {
-        self.0
-            .outside(|home, common| common.new_state(home, config))
+    fn create(&self, runtimes: &Mutex<Runtimes>, home: Arc<Home>) -> Option<Arc<Shared>> {
+        let mut locked = lock(runtimes);
+        // Another thread has created it.
+        if let Some(known) = locked.find(home.id) {
+            return Some(known);
+        }
+        let ended = locked
+            .states
+            .extract_if(.., |it| it.config.clock.has_ended());
+        let ended: Vec<_> = ended.collect();
+        let state = Shared::new(locked.set.0, self.outside.config.bound(Some(home)));
+        if locked.closed {
+            state.lock_state().close();
+        }
+        locked.states.push(Arc::clone(&state));
+        drop(locked);
+        drop(ended);
+        Some(state)
     }
 
     /// Returns all states.
     pub(super) fn all(&self) -> Vec<Arc<Shared>> {
-        self.0.all()
+        self.change(|_| ())
     }
 
     pub(super) fn set_quota(&self, quota: Quota, how: QuotaChange) {
-        let change = |common: &mut SharedSettings| (common.quota, common.how) = (quota, how);
-        for state in self.0.change(change) {
+        for state in self.change(|common| common.set = (quota, how)) {
             state.change(|ledger, now| {
-                let SharedSettings { quota, how, .. } = self.0.common();
+                let last = self.runtimes.as_ref().map(|common| lock(common).set);
+                let (quota, how) = last.unwrap_or((quota, how));
                 ledger.set_quota(quota, how, now);
             });
         }
     }
 
     pub(super) fn close(&self) {
-        for state in self.0.change(|common| common.closed = true) {
+        for state in self.change(|common| common.closed = true) {
             state.lock_state().close();
         }
     }
 
-    pub(super) fn quota(&self) -> Quota {
-        self.0.common().quota
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.0.common().closed
-    }
-}
-
-impl SharedSettings {
-    fn new_state(self, home: Arc<Home>, config: &Config) -> Arc<Shared> {
-        let config = Config {
-            clock: Clock::bound(home),
-            ..config.clone()
-        };
-        let state = Shared::new(self.quota, config);
-        if self.closed {
-            state.lock_state().close();
+    /// Changes what is common to all states, and returns the states that have taken over the former.
+    fn change(&self, change: impl FnOnce(&mut Runtimes)) -> Vec<Arc<Shared>> {
+        let mut all = vec![Arc::clone(&self.outside)];
+        if let Some(runtimes) = &self.runtimes {
+            let mut locked = lock(runtimes);
+            change(&mut locked);
+            all.extend_from_slice(&locked.states);
         }
-        state
+        all
     }
 }
 
@@ -108,8 +132,25 @@ mod tests {
 
     use super::super::acquire::{Call, Limiter, Stage};
     use super::*;
-    use crate::RateLimiter;
     use crate::error::{AcquireError, ErrorKind};
+    use crate::{Clock, RateLimiter};
+
+    #[test]
+    fn in_runtime_drops_the_states_of_runtimes_that_have_ended() {
+        let limiter = RateLimiter::new(Quota::per_day(1)).clock(Clock::tokio());
+        let runtime = || tokio::runtime::Builder::new_current_thread().build();
+        let here = || limiter.here(Arc::clone);
+        let stays = runtime().unwrap();
+        let first = stays.block_on(async { here() });
+        for _ in 0..1000 {
+            let (one, again) = runtime().unwrap().block_on(async { (here(), here()) });
+            assert!(Arc::ptr_eq(&one, &again) && !Arc::ptr_eq(&one, &first));
+            // One is the outside's, and this one is dropped next time.
+            assert!(limiter.states().all().len() <= 3);
+        }
+        assert!(Arc::ptr_eq(&stays.block_on(async { here() }), &first));
+        assert!(Arc::ptr_eq(&here(), limiter.state()));
+    }
 
     /// Ends a runtime after a call has chosen its state.
     #[test]

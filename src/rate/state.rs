@@ -274,7 +274,7 @@ mod tests {
             .algorithm(Algorithm::SlidingWindow)
             .clock(Clock::manual());
         limiter.try_acquire_many(3).unwrap();
-        let state = &limiter.state.get().unwrap().state;
+        let state = &limiter.states.get().unwrap().outside.state;
         let seen = state.load();
         for count in 3..11 {
             limiter.set_quota(quota(14 - count));

@@ -37,7 +37,9 @@ handles! {
 
         #[inline]
         fn polling(&self) -> Polling {
-            Polling::BY_WAKERS.in_runtime(self.config.clock.runtime())
+            let mut polling = Polling::BY_WAKERS;
+            polling.depends_on_runtime = self.config.clock.is_of_runtime();
+            polling
         }
     }
 }

@@ -242,7 +242,10 @@ pub trait Throttle: Clone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polling {
     by_wakers: bool,
-    runtime: u64,
+    /// Whether the throttle has [a state for each
+    /// runtime](crate::Clock#limiters-that-are-used-in-several-runtimes). If so, the fair queue polls a wait
+    /// only in the runtime in which the waiter is polled.
+    pub(crate) depends_on_runtime: bool,
 }
 
 impl Polling {
@@ -252,7 +255,7 @@ impl Polling {
     /// The fair queue wakes the next waiter, which polls.
     pub const BY_WAITERS: Self = Self {
         by_wakers: false,
-        runtime: 0,
+        depends_on_runtime: false,
     };
 
     /// A waker may poll, because the throttle calls all wakers outside of its locks.
@@ -263,37 +266,18 @@ impl Polling {
         ..Self::BY_WAITERS
     };
 
-    /// Returns the same for a throttle that has [a state for each
-    /// runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), with a number above 0 of the
-    /// current runtime, which no other runtime of the process ever has. With 0, there is one state.
-    ///
-    /// The fair queue polls a wait for such a throttle only in the runtime in which the waiter is polled.
-    #[must_use]
-    pub(crate) const fn in_runtime(self, number: u64) -> Self {
-        Self {
-            runtime: number,
-            ..self
-        }
-    }
-
     /// Returns where the waits of a composition of two throttles may be polled.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             by_wakers: self.by_wakers && other.by_wakers,
-            // No two throttles have different ones above 0 at a time.
-            runtime: self.runtime.max(other.runtime),
+            depends_on_runtime: self.depends_on_runtime || other.depends_on_runtime,
         }
     }
 
     /// Returns whether a waker may poll.
     pub const fn is_by_wakers(self) -> bool {
         self.by_wakers
-    }
-
-    /// Returns the number of the current runtime, or 0.
-    pub(crate) const fn runtime(self) -> u64 {
-        self.runtime
     }
 }
 

@@ -20,9 +20,10 @@ use std::time::{Duration, SystemTime};
 
 use super::entries::Key;
 use super::manual::{self, ManualClock};
+use super::runtime::{self, Home, Id as RuntimeId};
+use super::system;
 use super::tick::Tick;
 use super::timer::{self, TIMER};
-use super::{ByRuntime, runtime, system};
 use crate::sync::{Mutex, const_fn, lock};
 
 /// The clock of a rate limiter, and the timer that wakes its waiters. An
@@ -98,8 +99,8 @@ enum Kind {
     System,
     /// Of the current runtime.
     Runtime,
-    /// Of one runtime, wherever it is used.
-    Home(Arc<runtime::Home>),
+    /// Of one runtime, or of the outside of all, wherever it is used.
+    Home(Option<Arc<Home>>),
     Manual(ManualClock),
 }
 
@@ -167,7 +168,8 @@ impl Clock {
     /// - If a runtime ends, its waiters that are polled elsewhere are woken and fail with
     ///   [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded). A grant that was already made is collected as usual.
     /// - The state of a runtime is dropped after its end, so the memory does not grow with the runtimes
-    ///   that a process starts. The first limiter in a runtime starts a task there, which ends with it.
+    ///   that a process starts. The first limiter in a runtime, or the first wait on this clock, starts a task
+    ///   there, which ends with the runtime.
     /// - Each key of a [`Keyed`](crate::Keyed) has a state for each runtime, too, and takes [more
     ///   memory](crate::Keyed#memory) than on other clocks. The runtimes share one set of keys: the keys of
     ///   all of them count towards [`max_keys`](crate::Keyed::max_keys), and a key can be replaced when it
@@ -244,30 +246,22 @@ impl Clock {
         matches!(self.0, Kind::Runtime | Kind::Home(_))
     }
 
-    /// Returns the number of the current runtime, for a limiter that has a state for each; otherwise 0.
-    pub(crate) fn runtime(&self) -> u64 {
+    /// Returns tokio's time in one runtime, or outside of all, if this is tokio's time.
+    pub(crate) fn bound(&self, home: Option<Arc<Home>>) -> Self {
         match self.0 {
-            Kind::Runtime => runtime::number(),
-            _ => 0,
+            Kind::Runtime | Kind::Home(_) => Self(Kind::Home(home)),
+            _ => self.clone(),
         }
     }
 
-    /// Returns an empty set of states for a limiter on this clock, if it needs a state for each runtime.
-    pub(crate) fn states<C: Copy, T>(&self, common: C) -> Option<ByRuntime<C, T>> {
-        match self.0 {
-            Kind::Runtime => ByRuntime::new(common),
-            _ => None,
-        }
-    }
-
-    /// Returns the clock of one runtime.
-    pub(crate) fn bound(home: Arc<runtime::Home>) -> Self {
-        Self(Kind::Home(home))
+    /// Returns whether this is the clock of that runtime, which has not ended.
+    pub(crate) fn is_of(&self, runtime: RuntimeId) -> bool {
+        matches!(&self.0, Kind::Home(Some(home)) if home.id == runtime) && !self.has_ended()
     }
 
     /// Returns whether this is the clock of a runtime that has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(&self.0, Kind::Home(home) if home.has_ended())
+        matches!(&self.0, Kind::Home(Some(home)) if home.ended.get().is_some())
     }
 
     /// Returns the current tick. It is never earlier than a tick that the same thread got before
@@ -278,7 +272,7 @@ impl Clock {
         match &self.0 {
             Kind::System => system::now(),
             Kind::Runtime => runtime::now(),
-            Kind::Home(home) => home.now(),
+            Kind::Home(home) => runtime::now_in(home.as_ref()),
             Kind::Manual(manual) => manual.now(),
         }
     }
@@ -301,8 +295,8 @@ impl Clock {
     pub(super) fn start_timer(&self, key: Key, waker: Waker) -> TimerEntry {
         match &self.0 {
             Kind::System => TimerEntry::System(TIMER.start(key, waker)),
-            Kind::Runtime => runtime::start_timer(key.due, waker),
-            Kind::Home(home) => home.start_timer(key.due, waker),
+            Kind::Runtime => runtime::start_timer(runtime::current_home(), key.due, waker),
+            Kind::Home(home) => runtime::start_timer(home.clone(), key.due, waker),
             Kind::Manual(manual) => TimerEntry::Manual(manual.start(key, waker)),
         }
     }
@@ -328,7 +322,7 @@ impl Clock {
 #[expect(dead_code, reason = "to be dropped")]
 pub(super) enum TimerEntry {
     System(timer::Entry),
-    Task(runtime::Task),
+    Home(runtime::Entry),
     Manual(manual::Entry),
 }
 

@@ -33,7 +33,7 @@ mod atomics {
 
 pub(crate) use self::clock::{Clock, Counter, Deadline};
 pub use self::manual::ManualClock;
-pub(crate) use self::runtime::{ByRuntime, Home, running};
+pub(crate) use self::runtime::{Home, Id as RuntimeId, current, current_home, within};
 #[cfg(feature = "tokio")]
 pub(crate) use self::runtime_sleep::Sleep;
 #[cfg(not(feature = "tokio"))]

@@ -1,6 +1,6 @@
 //! A fair queue in front of a limiter on `Clock::tokio()`, in more than one runtime.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tollgate::throttle::BoxThrottle;
 use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
 
 use crate::ends;
-use crate::support::{Waiter, paused_runtime};
+use crate::support::{Waiter, in_destructors, paused_runtime};
 
 type Queue = FairQueue<Arc<RateLimiter>, u32>;
 
@@ -194,6 +194,34 @@ fn waiters_behind_an_entrant_whose_runtime_ends_enter_where_they_are_polled() {
             assert!(last.is_pending());
             sleep(2 * HOUR).await;
             drop(last.granted());
+        });
+    });
+}
+
+/// At the end of a thread no runtime can be entered, so the next waiter enters when it is polled. It was
+/// tried again and again.
+#[test]
+fn waiter_that_leaves_in_a_destructor_of_a_thread_wakes_the_next_one() {
+    ends(|| {
+        let runtime = paused_runtime();
+        let waiters = [(); 3].map(|()| {
+            let queue = queue(Quota::per_hour(1).burst(2));
+            runtime.block_on(async {
+                drop([queue.class(1).try_acquire(), queue.class(1).try_acquire()]);
+                let leaves = Waiter::parked(queue.class(1).acquire_many(2));
+                (leaves, Waiter::parked(queue.class(1).acquire()))
+            })
+        });
+        let (leave, mut next): (Vec<_>, Vec<_>) = waiters.into_iter().unzip();
+        let leave = Mutex::new(leave);
+        let left = in_destructors(move || leave.lock().unwrap().pop().is_some());
+        assert_eq!(left.collect::<Vec<_>>(), [true; 3]);
+        runtime.block_on(async {
+            assert!(next.iter_mut().all(Waiter::is_pending));
+            sleep(2 * HOUR).await;
+            for mut waiter in next {
+                drop(waiter.granted());
+            }
         });
     });
 }

@@ -20,7 +20,7 @@ use crate::RateLimiter;
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Limiter, Shared};
+use crate::rate::{Limiter, States};
 use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -502,12 +502,8 @@ impl AdaptiveRate {
 
 impl Limiter for AdaptiveRate {
     #[inline(always)]
-    fn state(&self) -> &Arc<Shared> {
-        self.limiter.state()
-    }
-
-    fn state_in_runtime(&self) -> Option<Arc<Shared>> {
-        self.limiter.state_in_runtime()
+    fn states(&self) -> &States {
+        self.limiter.states()
     }
 }
 
