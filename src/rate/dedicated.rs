@@ -91,19 +91,74 @@ impl RateLimiter {
 
     /// Returns whether there is a handle other than the caller's; each future has one.
     fn has_handles(self: &Arc<Self>) -> bool {
-        // Each state counts once here, and once in the limiter or the list of the runtimes; one may
-        // be in both.
-        let outside = self.runtimes().map(|_| self.state());
-        let is_shared = |it: Arc<Shared>| {
-            let both = outside
-                .as_ref()
-                .is_some_and(|outside| Arc::ptr_eq(outside, &it));
-            Arc::strong_count(&it) > if both { 3 } else { 2 }
+        let runtimes = usize::from(self.runtimes().is_some());
+        let is_shared = |state: Arc<Shared>| {
+            // This reference, that in the list of the runtimes, and that in the limiter, which has one
+            // of these states.
+            let own = usize::from(Arc::ptr_eq(&state, self.state()));
+            Arc::strong_count(&state) > 1 + runtimes + own
         };
         let others = Arc::strong_count(self) > 1 || self.states().into_iter().any(is_shared);
         // This pairs with the release of other threads when they dropped their handles: their
         // writes are visible.
         fence(Ordering::Acquire);
         others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::fresh_generation;
+    use crate::{Algorithm, Clock};
+
+    fn limiter_of_key(clock: impl Into<Clock>) -> Arc<RateLimiter> {
+        let quota = Quota::per_second(1);
+        let pattern = RateLimiter::new(quota).clock(clock).aligned();
+        pattern.promote(Ledger::new(
+            Algorithm::Gcra,
+            quota,
+            true,
+            fresh_generation(),
+        ))
+    }
+
+    #[test]
+    fn try_reclaim_beside_a_handle_or_a_reservation_is_none() {
+        let limiter = limiter_of_key(Clock::manual());
+        let can_reclaim = || limiter.try_reclaim(Tick::default()).is_some();
+        assert!(can_reclaim());
+        let handle = Arc::clone(&limiter);
+        assert!(!can_reclaim());
+        drop(handle);
+        assert!(can_reclaim());
+        let reservation = limiter.reserve().unwrap();
+        assert!(!can_reclaim());
+        drop(reservation);
+        assert!(can_reclaim());
+    }
+
+    /// A reservation has a handle of the state of its runtime, which is one of three.
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn idle_after_beside_a_reservation_in_any_runtime_is_none() {
+        let limiter = limiter_of_key(Clock::tokio());
+        let runtimes = [(); 2].map(|()| {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.enable_time().start_paused(true).build().unwrap()
+        });
+        let is_kept = || limiter.idle_after(Duration::ZERO).is_none();
+        for place in [None, Some(&runtimes[0]), Some(&runtimes[1])] {
+            let _inside = place.map(tokio::runtime::Runtime::enter);
+            assert!(!is_kept());
+            let reservation = limiter.reserve().unwrap();
+            assert!(is_kept());
+            drop(reservation);
+            assert!(!is_kept());
+        }
+        let handle = Arc::clone(&limiter);
+        assert!(is_kept());
+        drop(handle);
+        assert!(!is_kept());
     }
 }
