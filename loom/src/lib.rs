@@ -17,7 +17,7 @@ pub use self::harness::*;
 ///
 /// `model!(name, run)` allows three preemptions; `model!(name, preemptions, run)` allows the given
 /// number, for models that take minutes with more. Switches where a thread waits or ends do not count.
-/// `LOOM_MAX_PREEMPTIONS` replaces these bounds.
+/// `LOOM_EXTRA_PREEMPTIONS` adds to the bound of each model.
 #[cfg(tollgate_loom)]
 #[macro_export]
 macro_rules! model {
@@ -51,11 +51,13 @@ mod harness {
     /// One hour.
     pub const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Checks every interleaving with at most `preemptions` preemptions, or as many as
-    /// `LOOM_MAX_PREEMPTIONS` sets, and prints the number of interleavings.
+    /// Checks every interleaving with at most `preemptions` preemptions, plus the number in
+    /// `LOOM_EXTRA_PREEMPTIONS`, and prints the number of interleavings.
     pub fn check(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound.get_or_insert(preemptions);
+        // One bound for all models would never end where three threads rewrite a ring, and would miss
+        // schedules of small models.
+        builder.preemption_bound = Some(preemptions + extra_preemptions());
         let runs = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&runs);
         builder.check(move || {
@@ -63,6 +65,11 @@ mod harness {
             run();
         });
         println!("interleavings: {}", runs.load(Ordering::Relaxed));
+    }
+
+    fn extra_preemptions() -> usize {
+        let extra = std::env::var("LOOM_EXTRA_PREEMPTIONS");
+        extra.map_or(0, |extra| extra.parse().expect("a number of preemptions"))
     }
 
     /// Checks each of several variants of a model like [`check`].

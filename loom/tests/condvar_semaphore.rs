@@ -180,7 +180,7 @@ model!(cancellation_wakes_its_waiter_among_others, || {
 });
 
 /// A waiter notified by the other waiter's token sleeps again, and is woken by its own. The model uses
-/// loom's maximum number of threads, so it allows two preemptions, whatever the environment sets.
+/// loom's maximum number of threads, so it always allows two preemptions.
 #[test]
 fn two_tokens_wake_each_its_own() {
     let mut builder = loom::model::Builder::new();

@@ -91,10 +91,10 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
     }
 }
 
-/// Lowers the count of a class again, unless its permit arrives.
-pub(super) struct Counted<'a, T: Queueable, K: ClassKey>(&'a QueueClass<T, K>);
+/// Releases the permit that a class has counted, unless it is forgotten because the permit arrived.
+struct ReleaseOnDrop<'a, T: Queueable, K: ClassKey>(&'a QueueClass<T, K>);
 
-impl<T: Queueable, K: ClassKey> Drop for Counted<'_, T, K> {
+impl<T: Queueable, K: ClassKey> Drop for ReleaseOnDrop<'_, T, K> {
     fn drop(&mut self) {
         let QueueClass { queue, entry, .. } = self.0;
         if entry.release() {
@@ -113,13 +113,13 @@ pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<QueueClass<T, K>>>,
     request: EntryRequest,
-    ways: &'static Ways<T>,
+    methods: &'static EnterMethods<T>,
     /// The waiter in the queue, if a poll had to wait.
     id: Option<WaiterId>,
 }
 
 /// The methods that enter a throttle, for a cost.
-struct Ways<T: Throttle> {
+struct EnterMethods<T: Throttle> {
     enter: Enter<T>,
     /// Enters if no wait is needed.
     enter_now: fn(&T, u64) -> Option<T::Permit>,
@@ -131,7 +131,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         Self {
             handle: Some(handle),
             request: EntryRequest::new(1),
-            ways: &Ways {
+            methods: &EnterMethods {
                 enter: |throttle, _, tick| match tick {
                     Some(tick) => throttle.enter_as_of(tick),
                     None => throttle.enter(),
@@ -150,7 +150,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         Self {
             handle: Some(handle),
             request: EntryRequest::new(n),
-            ways: &Ways {
+            methods: &EnterMethods {
                 enter: |throttle, n, tick| match tick {
                     Some(tick) => throttle.cost(n).enter_as_of(tick),
                     None => throttle.cost(n).enter(),
@@ -172,7 +172,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         let handle = self.handle.insert(handle);
         let (id, mut unstored) = match self.id {
             Some(id) => (id, None),
-            None => match join(handle, &mut self.request, self.ways.enter, waker.clone()) {
+            None => match join(handle, &mut self.request, self.methods.enter, waker.clone()) {
                 Ok(joined) => joined,
                 Err(error) => {
                     self.handle = None;
@@ -191,10 +191,10 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         if has_joined && unstored.is_none() {
             return pending();
         }
-        let given = loop {
+        let result = loop {
             let mut locked = queue.lock();
-            if let Some(given) = locked.collect(id) {
-                break given;
+            if let Some(result) = locked.collect(id) {
+                break result;
             }
             locked.record_poll(id, &mut self.request);
             if locked.needs_drive() {
@@ -202,8 +202,8 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 queue.drive();
                 locked = queue.lock();
             }
-            if let Some(given) = locked.schedule.collect(id) {
-                break given;
+            if let Some(result) = locked.schedule.collect(id) {
+                break result;
             }
             let waiter = locked.schedule.waiter(id);
             let stored = &mut waiter.expect("it was not served").waker;
@@ -228,7 +228,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         };
         self.id = None;
         let handle = self.handle.take().expect("it was there");
-        Poll::Ready(given.map(|inner| FairPermit::new(handle, Some(inner))))
+        Poll::Ready(result.map(|inner| FairPermit::new(handle, Some(inner))))
     }
 
     /// Gives up the place in the queue, or passes on the permit or error of the waiter.
@@ -278,7 +278,7 @@ fn join<T: Queueable, K: ClassKey>(
         *handle = QueueClass::attach(Arc::clone(handle))?;
         locked = queue.lock();
     }
-    request.runtime = locked.here;
+    request.runtime = locked.current_runtime;
     let waiter = || Waiter {
         request: *request,
         enter,
@@ -308,11 +308,11 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
             let held;
             (handle, held) = QueueClass::try_hold(handle)?;
             if held {
-                let counted = Counted(&handle);
+                let release = ReleaseOnDrop(&handle);
                 if let Some(inner) =
-                    (self.ways.enter_now)(&handle.queue.throttle, self.request.cost)
+                    (self.methods.enter_now)(&handle.queue.throttle, self.request.cost)
                 {
-                    std::mem::forget(counted);
+                    std::mem::forget(release);
                     let inner = Some(inner);
                     return Poll::Ready(Ok(FairPermit { handle, inner }));
                 }

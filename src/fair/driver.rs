@@ -51,7 +51,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
 use super::entry::Entry;
-use super::schedule::{Enter, EntryRequest, Given, Schedule, WaiterId};
+use super::schedule::{Enter, EnterResult, EntryRequest, Schedule, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::Throttle;
 use crate::concurrency::{OwnedPermit, Semaphore};
@@ -88,7 +88,7 @@ pub(super) struct Locked<T: Throttle, K> {
     /// Whether the entrant was woken, and the next polled waiter drives.
     poll_wanted: bool,
     /// The runtime of the thread that has locked the queue, if the throttle has a state for each.
-    pub(super) here: Option<RuntimeId>,
+    pub(super) current_runtime: Option<RuntimeId>,
 }
 
 impl<T: Throttle, K: Eq> Locked<T, K> {
@@ -106,16 +106,16 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
             .is_some_and(|request| request != next.request);
         let polls = self.poll_wanted || entrant.request.is_none();
         // A waiter elsewhere polls, once it was woken.
-        leaves || polls && (next.request.runtime == self.here || next.waker.is_some())
+        leaves || polls && (next.request.runtime == self.current_runtime || next.waker.is_some())
     }
 
     /// Records that a waiter that was not served is polled here.
     pub(super) fn record_poll(&mut self, id: WaiterId, request: &mut EntryRequest) {
-        if request.runtime == self.here {
+        if request.runtime == self.current_runtime {
             return;
         }
         if let Some(waiter) = self.schedule.waiter(id) {
-            request.runtime = self.here;
+            request.runtime = self.current_runtime;
             waiter.request = *request;
             // A tick of the other runtime says nothing here, so it counts as joined now.
             waiter.joined = Tick::from_nanos(u64::MAX);
@@ -124,7 +124,7 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
 
     /// Takes the permit or error of a waiter, if it was served and no poll is wanted. The thread
     /// that served it has already chosen the next waiter.
-    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Given<T>> {
+    pub(super) fn collect(&mut self, id: WaiterId) -> Option<EnterResult<T>> {
         if self.poll_wanted {
             return None;
         }
@@ -142,8 +142,8 @@ struct Entrant<T: Throttle> {
     /// The tick of the last charge, or of the entry for the first waiter. It is forgotten when no
     /// waiter is left that could have entered earlier.
     charged: Option<Tick>,
-    /// A waiter that was chosen early, and the tick at which it joined.
-    witness: Option<(WaiterId, Tick)>,
+    /// The chosen waiter that joined first, while it waits, and the tick at which it joined.
+    earliest: Option<(WaiterId, Tick)>,
 }
 
 impl<T: Throttle> Entrant<T> {
@@ -156,13 +156,13 @@ impl<T: Throttle> Entrant<T> {
     /// Forgets the ticks of another runtime.
     fn forget_other_runtime(&mut self, runtime: Option<RuntimeId>) {
         if std::mem::replace(&mut self.runtime, runtime) != runtime {
-            (self.charged, self.witness) = (None, None);
+            (self.charged, self.earliest) = (None, None);
         }
     }
 
     /// Returns whether the semaphore would grant a permit that returns now to this entrant, and
     /// nobody waits behind it.
-    fn is_alone(&self, permit: &T::Permit) -> bool
+    fn is_only_waiter(&self, permit: &T::Permit) -> bool
     where
         T: Queueable,
     {
@@ -172,13 +172,13 @@ impl<T: Throttle> Entrant<T> {
         matches!((permit, enter), (Some(permit), Some(enter)) if permit.is_for_only(enter))
     }
 
-    /// Returns the tick at which the chosen waiter joined, or that of the witness, if it was
-    /// earlier and the witness still waits.
+    /// Returns the tick at which the chosen waiter joined, or that of the earliest one
+    /// that was chosen before and still waits.
     fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: (WaiterId, Tick)) -> Tick {
         let mut waits = |id| schedule.waiter(id).is_some();
-        let witness = self.witness;
-        let earlier = witness.filter(|(id, tick)| *tick < next.1 && waits(*id));
-        let (_, joined) = *self.witness.insert(earlier.unwrap_or(next));
+        let earliest = self.earliest;
+        let earlier = earliest.filter(|(id, tick)| *tick < next.1 && waits(*id));
+        let (_, joined) = *self.earliest.insert(earlier.unwrap_or(next));
         joined
     }
 }
@@ -193,11 +193,11 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 request: None,
                 runtime: None,
                 charged: None,
-                witness: None,
+                earliest: None,
             }),
             woken_again: false,
             poll_wanted: false,
-            here: None,
+            current_runtime: None,
         };
         Self {
             throttle,
@@ -215,7 +215,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         let depends = contain_panic(|| self.throttle.polling().depends_on_runtime);
         let home = depends.is_some_and(|it| it).then(current_home).flatten();
         let mut locked = lock(&self.locked);
-        locked.here = home.map(|home| home.id);
+        locked.current_runtime = home.map(|home| home.id);
         if locked.schedule.is_timed() {
             locked.schedule.set_now(self.clock.now());
         }
@@ -246,7 +246,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 entrant.charged = None;
                 break;
             };
-            let is_here = request.runtime == locked.here;
+            let is_here = request.runtime == locked.current_runtime;
             if served == SERVED_AT_ONCE {
                 locked.poll_wanted = true;
                 break;
@@ -264,11 +264,11 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 // The runtime of the entrant has ended, and the throttle is open.
                 Poll::Ready(Err(error))
                     if error.kind() == ErrorKind::RuntimeEnded
-                        && request.runtime != locked.here => {}
-                Poll::Ready(given) => {
+                        && request.runtime != locked.current_runtime => {}
+                Poll::Ready(result) => {
                     polls = 0;
                     served += 1;
-                    if let Some(unused) = locked.schedule.hand_over(request, given, &mut wakes) {
+                    if let Some(unused) = locked.schedule.hand_over(request, result, &mut wakes) {
                         drop(locked);
                         contain_panic(|| self.throttle.rollback(unused));
                         locked = self.lock();
@@ -348,7 +348,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             locked.schedule.released(entry);
         }
         let kept = match (permit, &locked.entrant) {
-            (Some(permit), Some(entrant)) if self.hands_on() && entrant.is_alone(&permit) => {
+            (Some(permit), Some(entrant)) if self.hands_on() && entrant.is_only_waiter(&permit) => {
                 match entrant.request {
                     Some(request) => locked.schedule.hand_over(request, Ok(permit), &mut wakes),
                     None => Some(permit),

@@ -15,7 +15,7 @@
 //! 4. By concurrency a class that holds a permit is being served, also while it waits for more and
 //!    V increases. So a returned permit sets S = max(V, S): a long call earns no credit.
 //! 5. A waiter is in the map of its class, under a unique number, until it leaves or is served. Its
-//!    permit or error is in `given` until the waiter collects it. The maps are B-trees: no call
+//!    permit or error is in `results` until the waiter collects it. The maps are B-trees: no call
 //!    moves or frees more than a few waiters, however many wait.
 //! 6. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not
 //!    in use, the one that loses least.
@@ -64,8 +64,8 @@ pub(super) struct Schedule<T: Throttle, K> {
     /// The uncollected permits and errors: that of the last served waiter, with its number, and
     /// those of the others. The last waiter usually collects its own before the next one is served,
     /// and the map allocates nothing.
-    last_given: Option<(u64, Given<T>)>,
-    given: BTreeMap<u64, Given<T>>,
+    last_result: Option<(u64, EnterResult<T>)>,
+    results: BTreeMap<u64, EnterResult<T>>,
     now: Tick,
     /// Whether the order of a class depends on the time.
     adapts: bool,
@@ -124,8 +124,8 @@ pub(super) struct Waiter<T: Throttle> {
 /// Enters a throttle for a cost, as of a tick of the throttle or as of now.
 pub(super) type Enter<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
 
-/// The permit or error that a waiter was given.
-pub(super) type Given<T> = Result<<T as Throttle>::Permit, AcquireError>;
+/// The permit or error of a waiter that was served.
+pub(super) type EnterResult<T> = Result<<T as Throttle>::Permit, AcquireError>;
 
 /// The index of the class of a waiter, and the number of the waiter.
 #[derive(Clone, Copy)]
@@ -149,8 +149,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             virtual_times: Box::new([0; 256]),
             eligible: Tournament::new(),
             promotions: Tournament::new(),
-            last_given: None,
-            given: BTreeMap::new(),
+            last_result: None,
+            results: BTreeMap::new(),
             now: Tick::default(),
             adapts: false,
             last_number: 0,
@@ -251,7 +251,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             let Some((&number, _)) = oldest.filter(|_| self.is_lifo(class)) else {
                 return Err(full);
             };
-            self.give(number, Err(full));
+            self.set_result(number, Err(full));
             wakes.push(self.remove(WaiterId { index, number }));
         }
         self.last_number += 1;
@@ -282,31 +282,34 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     pub(super) fn hand_over(
         &mut self,
         entered: EntryRequest,
-        given: Given<T>,
+        result: EnterResult<T>,
         wakes: &mut WakeList,
     ) -> Option<T::Permit> {
         match self.next() {
             Some((id, waiter)) if waiter.request == entered => {
-                if given.is_ok() {
+                if result.is_ok() {
                     self.charge(id.index, entered.cost);
                 }
-                self.give(id.number, given);
+                self.set_result(id.number, result);
                 wakes.push(self.remove(id));
                 None
             }
-            _ => given.ok(),
+            _ => result.ok(),
         }
     }
 
     /// Takes the permit or error of a waiter, if it was served.
-    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Given<T>> {
-        let last = self.last_given.take_if(|(number, _)| *number == id.number);
-        last.map_or_else(|| self.given.remove(&id.number), |(_, given)| Some(given))
+    pub(super) fn collect(&mut self, id: WaiterId) -> Option<EnterResult<T>> {
+        let last = self.last_result.take_if(|(number, _)| *number == id.number);
+        last.map_or_else(
+            || self.results.remove(&id.number),
+            |(_, result)| Some(result),
+        )
     }
 
-    fn give(&mut self, number: u64, given: Given<T>) {
-        if let Some((number, given)) = self.last_given.replace((number, given)) {
-            self.given.insert(number, given);
+    fn set_result(&mut self, number: u64, result: EnterResult<T>) {
+        if let Some((number, result)) = self.last_result.replace((number, result)) {
+            self.results.insert(number, result);
         }
     }
 

@@ -11,7 +11,7 @@ use super::map::Map;
 use super::shard::Shard;
 use super::{Key, Kind};
 use crate::debug::debug_as;
-use crate::error::AcquireError;
+use crate::error::{AcquireError, ErrorKind};
 use crate::status::LimitStatus;
 use crate::sync::MutexGuard;
 use crate::throttle::{Inspect, Weighted};
@@ -77,16 +77,15 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         let Some(mut entry) = shard.find(hash, key) else {
             return self.try_absent(shard, hash, now, n);
         };
-        if !entry.closed {
-            if let Some(permit) = T::take(&map.state, &mut entry, n, now) {
-                return Ok(permit);
-            }
-            if let Decided::Admitted(permit) = T::decide(&map.state, entry, n, false)? {
-                return Ok(permit);
-            }
+        if entry.closed {
+            return Err(AcquireError::new(ErrorKind::Closed));
         }
+        if let Some(permit) = T::take(&map.state, &mut entry, n, now) {
+            return Ok(permit);
+        }
+        let decided = T::decide(&map.state, entry, n, false)?;
         drop(shard);
-        self.try_with_limiter(hash, n)
+        self.try_decided(decided, hash, n)
     }
 
     /// Does the same for a key that the map does not keep.
@@ -110,14 +109,8 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         self.try_decided(decided, hash, n)
     }
 
-    /// Does the same for a key whose limiter may have to decide.
+    /// Does the same after the decision of the entry, under no lock.
     #[inline(never)]
-    fn try_with_limiter(&self, hash: u32, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        let decided = self.decide(hash, n, false)?;
-        self.try_decided(decided, hash, n)
-    }
-
-    #[inline(always)]
     fn try_decided(
         &self,
         decided: Decided<T>,

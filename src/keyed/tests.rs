@@ -1,7 +1,7 @@
 //! Tests that need private access: how many entries a new key looks at, and which ones.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -126,7 +126,7 @@ fn keys_that_come_and_go_do_not_grow_a_map_with_room() {
 }
 
 /// Returns how many keys have limiters of their own, and how many hashes are in the lists of these.
-fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {
+fn dedicated<S>(users: &Keyed<u64, RateLimiter, S>) -> (usize, usize) {
     let mut counts = (0, 0);
     for shard in users.map().each_shard() {
         counts.0 += shard.limiters().len();
@@ -154,6 +154,66 @@ fn limiters_that_were_needed_when_looked_after_are_reclaimed_later() {
     drop(reserved);
     clock.advance(Duration::from_secs(10));
     bring(20..24);
+    assert_eq!(dedicated(&users), (0, 0));
+}
+
+/// A change of the quota of all keys sets a limiter under no lock, and perhaps before it visits the shard: then the
+/// limiter counts in other units than the shard.
+#[test]
+fn limiter_that_a_change_holds_or_has_set_is_reclaimed_after_the_change() {
+    let clock = Clock::manual();
+    let each = RateLimiter::new(Quota::per_second(1)).clock(&clock);
+    let users = Keyed::<u64, _>::new(each).max_keys(60);
+    let newer = Quota::per_second(1000).burst(1000);
+    drop(users.key(&1).reserve().unwrap());
+    clock.advance(Duration::from_secs(10));
+    let mut shards = users.map().each_shard();
+    let limiter = shards.find_map(|shard| shard.limiters().pop());
+    drop(shards);
+    let limiter = limiter.expect("key 1 has one");
+
+    users.key(&2).try_acquire().unwrap();
+    assert_eq!(dedicated(&users), (1, 1));
+    limiter.set_quota(newer);
+    drop(limiter);
+    users.key(&3).try_acquire().unwrap();
+    assert_eq!(dedicated(&users), (1, 1));
+    users.set_quota(newer);
+    users.key(&4).try_acquire().unwrap();
+    assert_eq!(dedicated(&users), (0, 0));
+    let snapshot = users.key(&1).snapshot();
+    assert_eq!((snapshot.limit, snapshot.available), (1000, 1000));
+}
+
+/// A hasher that hashes everything to the same value.
+#[derive(Default)]
+struct Same;
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        7
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+}
+
+#[test]
+fn limiters_of_keys_with_equal_hashes_are_all_reclaimed() {
+    let clock = Clock::manual();
+    let each = RateLimiter::new(Quota::per_second(1)).clock(&clock);
+    let users = Keyed::<u64, _>::new(each)
+        .max_keys(60)
+        .hasher(BuildHasherDefault::<Same>::default());
+    clock.advance(Duration::from_secs(100));
+    for key in [1, 2] {
+        users.key(&key).try_acquire().unwrap();
+        drop(users.key(&key).reserve().unwrap());
+    }
+    assert_eq!(dedicated(&users), (2, 1));
+    clock.advance(Duration::from_secs(10));
+    for key in 10..12 {
+        users.key(&key).try_acquire().unwrap();
+    }
     assert_eq!(dedicated(&users), (0, 0));
 }
 

@@ -96,3 +96,60 @@ impl RateLimiter {
         others
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::fresh_generation;
+    use crate::{Algorithm, Clock};
+
+    fn limiter_of_key(clock: impl Into<Clock>) -> Arc<RateLimiter> {
+        let quota = Quota::per_second(1);
+        let pattern = RateLimiter::new(quota).clock(clock).aligned();
+        pattern.promote(Ledger::new(
+            Algorithm::Gcra,
+            quota,
+            true,
+            fresh_generation(),
+        ))
+    }
+
+    #[test]
+    fn try_reclaim_beside_a_handle_or_a_reservation_is_none() {
+        let limiter = limiter_of_key(Clock::manual());
+        let can_reclaim = || limiter.try_reclaim(Tick::default()).is_some();
+        assert!(can_reclaim());
+        let handle = Arc::clone(&limiter);
+        assert!(!can_reclaim());
+        drop(handle);
+        assert!(can_reclaim());
+        let reservation = limiter.reserve().unwrap();
+        assert!(!can_reclaim());
+        drop(reservation);
+        assert!(can_reclaim());
+    }
+
+    /// A reservation has a handle of the state of its runtime, which is one of three.
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn idle_after_beside_a_reservation_in_any_runtime_is_none() {
+        let limiter = limiter_of_key(Clock::tokio());
+        let runtimes = [(); 2].map(|()| {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.enable_time().start_paused(true).build().unwrap()
+        });
+        let is_kept = || limiter.idle_after(Duration::ZERO).is_none();
+        for place in [None, Some(&runtimes[0]), Some(&runtimes[1])] {
+            let _inside = place.map(tokio::runtime::Runtime::enter);
+            assert!(!is_kept());
+            let reservation = limiter.reserve().unwrap();
+            assert!(is_kept());
+            drop(reservation);
+            assert!(!is_kept());
+        }
+        let handle = Arc::clone(&limiter);
+        assert!(is_kept());
+        drop(handle);
+        assert!(!is_kept());
+    }
+}

@@ -267,6 +267,15 @@ impl Polling {
     };
 
     /// Returns where the waits of a composition of two throttles may be polled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::throttle::Polling;
+    ///
+    /// assert_eq!(Polling::BY_WAKERS.and(Polling::BY_WAKERS), Polling::BY_WAKERS);
+    /// assert_eq!(Polling::BY_WAKERS.and(Polling::BY_WAITERS), Polling::BY_WAITERS);
+    /// ```
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -2,11 +2,11 @@
 //! an iterator, and statics.
 
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate::rate::MissedTickBehavior;
+use tollgate::rate::{MissedTickBehavior, QuotaChange};
 use tollgate::throttle::Weighted;
 use tollgate::time::ManualClock;
 use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
@@ -147,6 +147,78 @@ fn try_acquire_of_a_key_that_came_and_went_meanwhile_is_charged_now() {
     assert!(users.set(map).is_ok());
     let charge = users.get().unwrap().key(&1).try_acquire().unwrap();
     assert_eq!(charge.at().as_nanos(), 1_100_000_000);
+}
+
+#[test]
+fn try_acquire_of_a_key_that_came_meanwhile_finds_its_entry() {
+    let users: Arc<OnceLock<Users>> = Arc::default();
+    let asked = AtomicBool::new(false);
+    let quotas = {
+        let users = Arc::downgrade(&users);
+        move |key: &u32| {
+            if !asked.swap(true, Ordering::Relaxed) {
+                let users = users.upgrade().unwrap();
+                users.get().unwrap().key(key).try_acquire().unwrap();
+            }
+            Quota::per_hour(1)
+        }
+    };
+    let map = Users::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::manual()));
+    assert!(users.set(map.quotas(quotas)).is_ok());
+    let map = users.get().unwrap();
+    assert_eq!(kind(map.key(&1).try_acquire()), ErrorKind::RateLimited);
+    assert_eq!(map.len(), 1);
+}
+
+/// The function for a key's quota runs under no lock. Meanwhile the key may get a limiter, or lose the one that it has.
+#[test]
+fn requota_of_a_key_whose_limiter_comes_or_goes_meanwhile_is_not_lost() {
+    for goes in [false, true] {
+        let clock = Clock::manual();
+        let (users, plan): (Arc<OnceLock<Users>>, Arc<AtomicU64>) = Default::default();
+        let quotas = {
+            let (users, plan) = (Arc::downgrade(&users), Arc::clone(&plan));
+            move |key: &u32| {
+                let plan = plan.load(Ordering::Relaxed);
+                if plan > 0 && *key == 1 {
+                    let users = users.upgrade().unwrap();
+                    let users = users.get().unwrap();
+                    if goes {
+                        // An insertion reclaims the limiter.
+                        users.key(&2).try_acquire().unwrap();
+                    } else {
+                        drop(users.key(&1).reserve().unwrap());
+                    }
+                }
+                Quota::per_second(1).burst(1 + plan)
+            }
+        };
+        let map = Users::new(RateLimiter::new(Quota::per_second(1)).clock(&clock)).max_keys(60);
+        assert!(users.set(map.quotas(quotas)).is_ok());
+        let map = users.get().unwrap();
+        map.key(&1).try_acquire().unwrap();
+        if goes {
+            drop(map.key(&1).reserve().unwrap());
+        }
+        clock.advance(SECOND);
+        plan.store(3, Ordering::Relaxed);
+        map.requota(&1);
+        assert_eq!(map.key(&1).quota(), Quota::per_second(1).burst(4));
+    }
+}
+
+/// The new quota has the same rate, so the backlog of the key does not change.
+#[test]
+fn refund_of_a_charge_from_before_a_requota_gives_nothing() {
+    let plan = Arc::new(AtomicU64::new(5));
+    let burst = Arc::clone(&plan);
+    let users = Users::new(RateLimiter::new(Quota::per_hour(5)).clock(Clock::manual()))
+        .quotas(move |_| Quota::per_hour(5).burst(burst.load(Ordering::Relaxed)));
+    let charge = users.key(&1).try_acquire_many(5).unwrap();
+    plan.store(50, Ordering::Relaxed);
+    users.requota_with(&1, QuotaChange::KeepSpent);
+    users.key(&1).refund(charge);
+    assert_eq!(users.key(&1).snapshot().available, 45);
 }
 
 #[test]

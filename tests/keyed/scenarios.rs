@@ -76,6 +76,8 @@ a late refund to a key that was not retained gives nothing | 1/s burst 4; keys 1
     release 0, left 1 0
 a late refund to a key whose limiter was reclaimed gives nothing | 1/s burst 4; keys 60 | try 1 2, try 1 2, release 0,
     advance 2s, try 2, len 2, try 1 2, release 0, left 1 2
+a refund to a key whose limiter was looked at while it owed is given | 1/s burst 4; keys 60 | try 1 2, try 1 2, release 0,
+    try 2, release 0, left 1 4
 refunds of other keys are given when keys are dropped and come again | 1/s burst 4; keys 2; evict | try 1 4, try 2 3,
     try 3 1, try 2 1, release 0, left 1 4, len 2
 retain drops a key that has refunded and owes | 1/s burst 4 | try 1 2, try 1 2, release 0, retain 2, len 0, left 1 4
@@ -102,6 +104,7 @@ keys are those with a debt or a waiter | 1/s burst 2 | try 1, try 2 2, wait 2 2,
 set_quota for all lifts the limit and sets it | 10/s burst 2 | try 0 2, try 1 2, wait 1, set unlimited, granted 0 0s,
     try 0 18446744073709551615, try 1 18446744073709551615, try 2 18446744073709551615, left 0 18446744073709551615,
     left 1 18446744073709551615, set 10/s burst 2, left 0 2, left 1 2, left 2 2
+a key keeps its own quota when its limiter is reclaimed | 1/h; own; keys 60 | reserve 5, advance 10s, try 4, left 5 5
 a key without a limit admits any cost | 10/s; own | 3 x try 0 1152921504606846976, try 1, no 1 limited
 
 # Charges of another key or map; also where keys have limiters of their own, because one waits.

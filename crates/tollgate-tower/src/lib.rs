@@ -25,7 +25,7 @@
 //!
 //! | [`ErrorKind`](tollgate::ErrorKind) | response | |
 //! |---|---|---|
-//! | `RateLimited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
+//! | `RateLimited`, `QueueFull`, `NoPermits`, `TimedOut`, `RuntimeEnded` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
 //! | `ExceedsCapacity` | 413 Content Too Large | the request costs more than the limit gives now |
 //! | the same, by a [policy of the server](Policy::server) | 503 Service Unavailable | all clients together make too many requests |
 //! | `Closed`, `Cancelled`, `TooManyKeys`, `Store`, and future kinds | 503 Service Unavailable | the client is not the cause |

@@ -7,7 +7,8 @@ use tollgate::rate::QuotaChange;
 use tollgate::{Algorithm, Quota};
 
 use crate::support::cases::cases;
-use crate::support::reference::{Answer, Charged, Local, Reference, Setup};
+use crate::support::reference::local::Local;
+use crate::support::reference::{Answer, Charged, Reference, Setup};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -12,7 +12,8 @@ use tollgate::time::ManualClock;
 use tollgate::wait::{Timeout, Waiting};
 use tollgate::{AcquireError, Clock, ErrorKind, RateLimiter, Throttle};
 
-use crate::support::reference::{Answer, Charged, Local, Reference, Setup};
+use crate::support::reference::local::Local;
+use crate::support::reference::{Answer, Charged, Reference, Setup};
 use crate::support::scenarios::{Row, Time, Words};
 use crate::support::{Waiter, foreign::calls_when_woken, poll_once};
 

@@ -5,8 +5,9 @@
 //! 2. A refunded call is one that the server has not counted.
 //! 3. A response is older than one to a later charge, and then tells nothing but the end of a window.
 
+use super::corrections::is_active;
 use super::owed::up;
-use super::{Charged, Event, NOBODY, Reference, What, is_active};
+use super::{Charged, Event, NOBODY, Reference, What};
 
 /// The use by others, and the calls that a response may be about.
 #[derive(Clone, Default)]
