@@ -61,7 +61,8 @@ enum Word {
 use Part::{Limit, List, Name, Policy, Remaining, Reset, Retry, Status, Used};
 use Scale::{Millis, Point, Seconds, Unknown};
 
-/// The words of field names, each with its canonical form. Two words that belong together come before each alone.
+/// The words of field names, and the canonical form of those that mean the same. Two words that belong together count
+/// before each of them alone.
 #[rustfmt::skip]
 const WORDS: &[(&[&str], &str, Word)] = &[
     (&["rate-limit", "ratelimit"], "ratelimit", Word::Marker),
@@ -89,26 +90,9 @@ const WORDS: &[(&[&str], &str, Word)] = &[
     (&["day", "daily", "today"], "day", Word::Period(86_400)),
     (&["week", "weekly"], "week", Word::Period(7 * 86_400)),
     (&["month", "monthly"], "month", Word::Period(31 * 86_400)),
-    (&["api-key"], "api-key", Word::Scope),
-    (&["api-token", "access-token"], "api-token", Word::Scope),
-    (&["account"], "account", Word::Scope),
-    (&["api"], "api", Word::Scope),
-    (&["app", "application"], "app", Word::Scope),
-    (&["client"], "client", Word::Scope),
-    (&["endpoint"], "endpoint", Word::Scope),
-    (&["global"], "global", Word::Scope),
-    (&["ip"], "ip", Word::Scope),
-    (&["method"], "method", Word::Scope),
-    (&["org", "organization"], "org", Word::Scope),
-    (&["project"], "project", Word::Scope),
-    (&["read"], "read", Word::Scope),
-    (&["reads"], "reads", Word::Scope),
-    (&["subscription"], "subscription", Word::Scope),
-    (&["team"], "team", Word::Scope),
-    (&["tenant"], "tenant", Word::Scope),
-    (&["user"], "user", Word::Scope),
-    (&["write"], "write", Word::Scope),
-    (&["writes"], "writes", Word::Scope),
+    (&["access-token", "account", "api", "api-key", "api-token", "app", "application", "client", "endpoint", "global", "ip",
+       "method", "org", "organization", "project", "read", "reads", "subscription", "team", "tenant", "user", "write",
+       "writes"], "", Word::Scope),
     (&["per", "this"], "", Word::Filler),
     (&["interval", "period", "window"], "", Word::Constant),
 ];
@@ -138,6 +122,7 @@ pub(super) struct FieldName {
 }
 
 /// A name while its words are read.
+#[derive(Default)]
 struct Reading {
     part: Option<(Part, Scale)>,
     scale: Option<Scale>,
@@ -161,18 +146,7 @@ impl FieldName {
         {
             return None;
         }
-        let mut reading = Reading {
-            part: None,
-            scale: None,
-            key: String::new(),
-            name: String::new(),
-            unit: None,
-            period: None,
-            has_marker: false,
-            has_limit: false,
-            has_unknown: false,
-            is_constant: false,
-        };
+        let mut reading = Reading::default();
         let mut rest = text;
         while !rest.is_empty() {
             let first = rest.find(['-', '_']).unwrap_or(rest.len());
@@ -196,20 +170,16 @@ impl FieldName {
 
 impl Reading {
     fn add(&mut self, text: &str) {
-        if look_up(text).is_some() {
-            self.add_whole(text);
-            return;
-        }
-        let mut endings = ENDINGS.iter();
-        let begin = |ending: &&&str| {
-            text.strip_suffix(**ending)
-                .is_some_and(|begin| !begin.is_empty())
-        };
-        if let Some(ending) = endings.find(begin) {
-            self.add_whole(&text[..text.len() - ending.len()]);
-            self.add_whole(ending);
-        } else {
-            self.add_whole(text);
+        let divided = ENDINGS.iter().find_map(|ending| {
+            let begin = text.strip_suffix(ending)?;
+            (!begin.is_empty()).then_some((begin, ending))
+        });
+        match divided {
+            Some((begin, ending)) if look_up(text).is_none() => {
+                self.add_whole(begin);
+                self.add_whole(ending);
+            }
+            _ => self.add_whole(text),
         }
     }
 
@@ -265,7 +235,7 @@ impl Reading {
                 self.period = Some(seconds);
                 self.push(canonical, true);
             }
-            Word::Scope => self.push(canonical, true),
+            Word::Scope => self.push(text, true),
             Word::Filler => {}
             Word::Constant => self.is_constant = true,
         }

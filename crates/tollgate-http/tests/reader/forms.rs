@@ -2,7 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use tollgate_http::asked_wait;
 use tollgate_http::server_limits::{ServerLimits, Unit};
 
 use super::read;
@@ -291,6 +292,32 @@ fn of_unknown_words_counts_another_unit() {
     for name in ["x-remaining", "x-count", "x-limit", "x-limits-remaining-"] {
         assert_eq!(read(&limits(&[(name, "5")])), [""; 0], "{name}");
     }
+}
+
+#[test]
+fn asked_wait_of_a_lone_reset_counts_if_it_is_the_only_one_and_the_status_is_a_refusal() {
+    let wait = |status, fields: &[(&'static str, &'static str)]| {
+        let fields = fields.iter().map(|(name, value)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        });
+        let headers = HeaderMap::from_iter(fields);
+        let status = StatusCode::from_u16(status).expect("a status");
+        asked_wait(status, &headers, || UNIX_EPOCH).map(in_seconds)
+    };
+    let lone = [("x-ratelimit-reset", "7")];
+    assert_eq!(wait(429, &lone).as_deref(), Some("7"));
+    // GitHub sends the fields of its limits also if a right is missing.
+    assert_eq!(wait(403, &lone), None);
+    let remaining = [("x-ratelimit-reset", "7"), ("x-ratelimit-remaining", "1")];
+    assert_eq!(wait(429, &remaining), None);
+    let two = [("x-ratelimit-reset-5h", "7"), ("x-ratelimit-reset-7d", "9")];
+    assert_eq!(wait(429, &two), None);
+    let same = [("x-ratelimit-reset-5h", "7"), ("x-ratelimit-reset-7d", "7")];
+    assert_eq!(wait(429, &same).as_deref(), Some("7"));
+    assert_eq!(wait(429, &[("x-session-reset", "7")]), None);
 }
 
 #[test]
