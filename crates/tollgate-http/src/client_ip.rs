@@ -12,7 +12,7 @@ use http::header::{FORWARDED, HeaderName};
 use http::{Extensions, HeaderMap};
 use ipnet::{IpNet, Ipv4Net};
 
-use super::Head;
+use super::RequestParts;
 use super::right_split::RightSplit;
 
 /// The maximum number of elements that are read, from the right.
@@ -250,8 +250,8 @@ impl ClientIp {
     ///
     /// See [the type](Self).
     #[expect(clippy::missing_panics_doc, reason = "the prefixes were checked")]
-    pub fn of<'a>(&self, head: impl Into<Head<'a>>) -> IpNet {
-        let address = self.address(head.into());
+    pub fn of<'a>(&self, parts: impl Into<RequestParts<'a>>) -> IpNet {
+        let address = self.address(parts.into());
         let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let prefix = match address {
             IpAddr::V4(_) => self.v4_prefix,
@@ -261,14 +261,14 @@ impl ClientIp {
         network.expect("the prefixes were checked").trunc()
     }
 
-    fn address(&self, head: Head<'_>) -> Option<IpAddr> {
-        let peer = (self.peer)(head.extensions).map(|peer| peer.ip().to_canonical());
+    fn address(&self, parts: RequestParts<'_>) -> Option<IpAddr> {
+        let peer = (self.peer)(parts.extensions).map(|peer| peer.ip().to_canonical());
         match &self.proxies {
             Proxies::Number(0) => peer,
-            Proxies::Number(proxies) => self.listed(head.headers).nth(proxies - 1).or(peer),
+            Proxies::Number(proxies) => self.listed(parts.headers).nth(proxies - 1).or(peer),
             Proxies::Networks(networks) => {
                 let mut known = peer?;
-                for address in self.listed(head.headers) {
+                for address in self.listed(parts.headers) {
                     if !networks.iter().any(|network| network.contains(&known)) {
                         break;
                     }

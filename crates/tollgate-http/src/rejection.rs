@@ -13,10 +13,10 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// The form of a rejection. See [`Rejections::answer`](super::Rejections::answer).
+/// The form of a rejection. See [`Rejections::format`](super::Rejections::format).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum RejectionFormat {
     /// A status, fields, and an empty body.
     #[default]
     Empty,
@@ -104,7 +104,7 @@ pub(crate) fn may_retry(error: &AcquireError) -> bool {
 }
 
 /// The data of a rejection.
-pub(crate) struct Refusal<'a> {
+pub(crate) struct Rejection<'a> {
     pub(crate) status: StatusCode,
     /// The time until the next try, if it is known.
     pub(crate) after: Option<Duration>,
@@ -112,7 +112,7 @@ pub(crate) struct Refusal<'a> {
     pub(crate) violated: Option<&'a Policy>,
 }
 
-impl Refusal<'_> {
+impl Rejection<'_> {
     /// Returns the problem type, the gRPC code, and a text for people. The text reveals no internals of the
     /// service; the error in the extensions does.
     fn reason(&self) -> (&'static str, &'static str, &'static str) {
@@ -127,16 +127,20 @@ impl Refusal<'_> {
     }
 
     /// Writes the fields, and returns the status and the text of the body.
-    pub(crate) fn write(&self, answer: Answer, to: &mut HeaderMap) -> (StatusCode, String) {
+    pub(crate) fn write(
+        &self,
+        format: RejectionFormat,
+        to: &mut HeaderMap,
+    ) -> (StatusCode, String) {
         to.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if answer == Answer::Grpc {
+        if format == RejectionFormat::Grpc {
             self.write_grpc(to);
             return (StatusCode::OK, String::new());
         }
         if let Some(after) = self.after {
             to.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(after)));
         }
-        if answer == Answer::Empty {
+        if format == RejectionFormat::Empty {
             return (self.status, String::new());
         }
         let json = HeaderValue::from_static("application/problem+json");

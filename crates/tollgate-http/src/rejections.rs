@@ -7,8 +7,8 @@ use tollgate::throttle::LimitStatus;
 use tollgate::{AcquireError, ErrorKind};
 
 use super::fields::{Fields, exhausted_for, is_exhausted};
-use super::refusal::{self, Refusal, may_retry};
-use super::{Answer, Policy, RateLimitHeaders};
+use super::rejection::{self, Rejection, may_retry};
+use super::{Policy, RateLimitHeaders, RejectionFormat};
 
 /// Writes what a service tells its clients about its limits: [fields](Self::report) in each response, and the
 /// [response](Self::reject) to a rejected request. The crate [`tollgate-tower`] has a layer that uses it; for
@@ -45,7 +45,7 @@ use super::{Answer, Policy, RateLimitHeaders};
 pub struct Rejections {
     /// The status of a rejection after which the client may try again.
     status: StatusCode,
-    answer: Answer,
+    format: RejectionFormat,
     headers: Option<RateLimitHeaders>,
     policies: Vec<Policy>,
 }
@@ -59,7 +59,7 @@ impl Rejections {
     pub fn new() -> Self {
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,
-            answer: Answer::Empty,
+            format: RejectionFormat::Empty,
             headers: None,
             policies: Vec::new(),
         }
@@ -96,14 +96,14 @@ impl Rejections {
     ///
     /// ```
     /// use tollgate::{AcquireError, ErrorKind};
-    /// use tollgate_http::{Answer, Rejections};
+    /// use tollgate_http::{RejectionFormat, Rejections};
     ///
-    /// let rejections = Rejections::new().answer(Answer::ProblemJson);
+    /// let rejections = Rejections::new().format(RejectionFormat::ProblemJson);
     /// let rejection = rejections.reject(AcquireError::new(ErrorKind::QueueFull), |_| ());
     /// assert!(rejection.body().contains("quota-exceeded"));
     /// ```
-    pub fn answer(mut self, answer: Answer) -> Self {
-        self.answer = answer;
+    pub fn format(mut self, format: RejectionFormat) -> Self {
+        self.format = format;
         self
     }
 
@@ -118,7 +118,7 @@ impl Rejections {
     }
 
     /// Names the limits, in the order in which the throttle reports them, for [fields](Self::headers) and
-    /// [problems](Self::answer). Limits without a policy are named `default`, `default-2` and so on in fields, and
+    /// [problems](Self::format). Limits without a policy are named `default`, `default-2` and so on in fields, and
     /// policies without a limit have no effect.
     ///
     /// # Panics
@@ -169,15 +169,15 @@ impl Rejections {
         headers: &mut HeaderMap,
         inspect: impl FnOnce(&mut dyn FnMut(usize, LimitStatus)),
     ) {
-        if let Some(format) = self.headers {
-            let mut fields = Fields::new(format, &self.policies, false);
+        if let Some(headers_format) = self.headers {
+            let mut fields = Fields::new(headers_format, &self.policies, false);
             inspect(&mut |_, status| fields.add(&status, false));
             fields.write(headers);
         }
     }
 
     /// Returns the response to a request that was rejected with this error. Its body is the text of the [chosen
-    /// form](Self::answer), and its extensions contain the error. `inspect` is called as in [`report`](Self::report); it
+    /// form](Self::format), and its extensions contain the error. `inspect` is called as in [`report`](Self::report); it
     /// identifies the limit that rejected the request, and the time when the request may be admitted.
     ///
     /// # Examples
@@ -194,13 +194,13 @@ impl Rejections {
         let rejecting = rejecting(&error, &statuses);
         let policy = rejecting.and_then(|index| self.policies.get(index));
         let is_server = policy.is_some_and(|policy| policy.is_server);
-        let status = match refusal::status(&error) {
+        let status = match rejection::status(&error) {
             _ if is_server => StatusCode::SERVICE_UNAVAILABLE,
             StatusCode::TOO_MANY_REQUESTS => self.status,
             status => status,
         };
-        let after = || refusal::known(&error).max(limits().filter_map(exhausted_for).max());
-        let refusal = Refusal {
+        let after = || rejection::known(&error).max(limits().filter_map(exhausted_for).max());
+        let rejection = Rejection {
             status,
             // A request that is too large remains so until the limit changes.
             after: (error.kind() != ErrorKind::ExceedsCapacity)
@@ -209,11 +209,11 @@ impl Rejections {
             violated: policy,
         };
         let mut response = Response::new(String::new());
-        let (status, text) = refusal.write(self.answer, response.headers_mut());
+        let (status, text) = rejection.write(self.format, response.headers_mut());
         *response.status_mut() = status;
         *response.body_mut() = text;
-        if let Some(format) = self.headers {
-            let mut fields = Fields::new(format, &self.policies, true);
+        if let Some(headers_format) = self.headers {
+            let mut fields = Fields::new(headers_format, &self.policies, true);
             for (index, status) in limits().enumerate() {
                 fields.add(status, rejecting == Some(index));
             }

@@ -1,9 +1,9 @@
-//! Defines the head of a request: all of it except the body.
+//! Defines the parts of a request: all of it except the body.
 
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request, Uri};
 
-/// The borrowed head of a request, on which a throttle, a cost or a key may depend. It does not include
+/// The borrowed parts of a request, on which a throttle, a cost or a key may depend. It does not include
 /// the body, because the body has not been read yet.
 ///
 /// It converts from an `http::Request` with any body, and from its `Parts`.
@@ -12,22 +12,22 @@ use http::{Extensions, HeaderMap, Method, Request, Uri};
 ///
 /// ```
 /// use http::{Method, Request};
-/// use tollgate_http::Head;
+/// use tollgate_http::RequestParts;
 ///
 /// /// Reports cost more than everything else.
-/// fn cost(head: Head<'_>) -> u64 {
-///     if *head.method == Method::GET && head.uri.path() == "/report" { 10 } else { 1 }
+/// fn cost(parts: RequestParts<'_>) -> u64 {
+///     if *parts.method == Method::GET && parts.uri.path() == "/report" { 10 } else { 1 }
 /// }
 ///
 /// let report = Request::get("/report").body("")?;
-/// assert_eq!(cost(Head::from(&report)), 10);
+/// assert_eq!(cost(RequestParts::from(&report)), 10);
 /// let (parts, _body) = Request::get("/users").body("")?.into_parts();
-/// assert_eq!(cost(Head::from(&parts)), 1);
+/// assert_eq!(cost(RequestParts::from(&parts)), 1);
 /// # Ok::<_, http::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Head<'a> {
+pub struct RequestParts<'a> {
     /// The method.
     pub method: &'a Method,
     /// The target: usually only path and query on a server, and the whole URI on a client.
@@ -38,7 +38,7 @@ pub struct Head<'a> {
     pub extensions: &'a Extensions,
 }
 
-impl<'a, B> From<&'a Request<B>> for Head<'a> {
+impl<'a, B> From<&'a Request<B>> for RequestParts<'a> {
     fn from(request: &'a Request<B>) -> Self {
         Self {
             method: request.method(),
@@ -49,7 +49,7 @@ impl<'a, B> From<&'a Request<B>> for Head<'a> {
     }
 }
 
-impl<'a> From<&'a Parts> for Head<'a> {
+impl<'a> From<&'a Parts> for RequestParts<'a> {
     fn from(parts: &'a Parts) -> Self {
         Self {
             method: &parts.method,

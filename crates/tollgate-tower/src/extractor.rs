@@ -1,41 +1,41 @@
-//! Finds the throttle of a request: the same for all requests, or chosen by a closure.
+//! Finds the throttle of a request: the same for all requests, or the one that a closure returns.
 
 use std::fmt;
 
 use http::Request;
 use tollgate::Throttle;
 
-use super::Head;
+use super::RequestParts;
 
-/// Chooses the throttle of a request.
+/// Extracts the throttle from a request.
 ///
 /// Only bounds of generic code need its name.
-pub trait Choose<R, T>: Clone {
-    /// The choice that a request keeps: its throttle, or nothing if all requests have the same.
-    type Chosen;
+pub trait ThrottleExtractor<R, T>: Clone {
+    /// The part that a request keeps: its throttle, or nothing if all requests have the same.
+    type Extracted;
 
-    /// Chooses the throttle of this request.
-    fn choose(&self, request: &R) -> Self::Chosen;
+    /// Extracts the throttle of this request.
+    fn extract(&self, request: &R) -> Self::Extracted;
 
-    /// Returns the chosen throttle.
-    fn throttle<'a>(&'a self, chosen: &'a Self::Chosen) -> &'a T;
+    /// Returns the extracted throttle.
+    fn throttle<'a>(&'a self, extracted: &'a Self::Extracted) -> &'a T;
 }
 
-/// Chooses a throttle by the head of a request. See [`ThrottleLayer::by`](super::ThrottleLayer::by).
+/// Extracts a throttle from the parts of a request. See [`ThrottleLayer::by`](super::ThrottleLayer::by).
 #[derive(Clone)]
-pub struct ByHead<F>(pub(super) F);
+pub struct ByParts<F>(pub(super) F);
 
-/// Chooses a throttle by a request of any type. See
+/// Extracts a throttle from a request of any type. See
 /// [`ThrottleLayer::by_request`](super::ThrottleLayer::by_request).
 #[derive(Clone)]
 pub struct ByRequest<F>(pub(super) F);
 
 /// Uses the same throttle for all requests. See [`ThrottleLayer::new`](super::ThrottleLayer::new).
-impl<R, T: Throttle> Choose<R, T> for T {
-    type Chosen = ();
+impl<R, T: Throttle> ThrottleExtractor<R, T> for T {
+    type Extracted = ();
 
     #[inline]
-    fn choose(&self, _: &R) {}
+    fn extract(&self, _: &R) {}
 
     #[inline]
     fn throttle<'a>(&'a self, (): &'a ()) -> &'a T {
@@ -43,37 +43,37 @@ impl<R, T: Throttle> Choose<R, T> for T {
     }
 }
 
-impl<B, T, F: Fn(Head<'_>) -> T + Clone> Choose<Request<B>, T> for ByHead<F> {
-    type Chosen = T;
+impl<B, T, F: Fn(RequestParts<'_>) -> T + Clone> ThrottleExtractor<Request<B>, T> for ByParts<F> {
+    type Extracted = T;
 
     #[inline]
-    fn choose(&self, request: &Request<B>) -> T {
-        (self.0)(Head::from(request))
+    fn extract(&self, request: &Request<B>) -> T {
+        (self.0)(RequestParts::from(request))
     }
 
     #[inline]
-    fn throttle<'a>(&'a self, chosen: &'a T) -> &'a T {
-        chosen
+    fn throttle<'a>(&'a self, extracted: &'a T) -> &'a T {
+        extracted
     }
 }
 
-impl<R, T, F: Fn(&R) -> T + Clone> Choose<R, T> for ByRequest<F> {
-    type Chosen = T;
+impl<R, T, F: Fn(&R) -> T + Clone> ThrottleExtractor<R, T> for ByRequest<F> {
+    type Extracted = T;
 
     #[inline]
-    fn choose(&self, request: &R) -> T {
+    fn extract(&self, request: &R) -> T {
         (self.0)(request)
     }
 
     #[inline]
-    fn throttle<'a>(&'a self, chosen: &'a T) -> &'a T {
-        chosen
+    fn throttle<'a>(&'a self, extracted: &'a T) -> &'a T {
+        extracted
     }
 }
 
-impl<F> fmt::Debug for ByHead<F> {
+impl<F> fmt::Debug for ByParts<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ByHead")
+        f.write_str("ByParts")
     }
 }
 

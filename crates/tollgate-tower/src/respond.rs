@@ -26,7 +26,7 @@ type LearnFn<T> = fn(&T, &mut <T as Throttle>::Permit, Feedback);
 
 /// Determines the responses of a service with a throttle.
 ///
-/// This trait is in a private module: only this crate implements it.
+/// Only bounds of generic code need its name: it is implemented for [`Responses`] and [`Errors`].
 pub trait Respond<T: Throttle, A, E> {
     /// The response of the service.
     type Response;
@@ -37,6 +37,10 @@ pub trait Respond<T: Throttle, A, E> {
     fn answered(&self, throttle: &T, permit: T::Permit, answer: A) -> Self::Response;
 
     /// Returns the response to a request that was rejected.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a rejection is an error of the service.
     fn refused(&self, throttle: &T, error: AcquireError) -> Result<Self::Response, Self::Error>;
 
     /// Handles the permit of a request that the service answered with an error.
@@ -147,16 +151,19 @@ pub struct Errors<C = ()>(pub(super) C);
 
 /// Reports an answer or an error of the service to the throttle. `None` means that the request was dropped
 /// before, so its latency is unknown.
-pub trait Learn<T: Throttle, A, E>: Clone {
+///
+/// Only bounds of generic code need its name: it is implemented for closures that return a [`Feedback`].
+pub trait Classify<T: Throttle, A, E>: Clone {
+    /// Reports how the request of this permit ended.
     fn learn(&self, throttle: &T, permit: &mut T::Permit, answered: Option<Result<&A, &E>>);
 }
 
 /// Reports nothing.
-impl<T: Throttle, A, E> Learn<T, A, E> for () {
+impl<T: Throttle, A, E> Classify<T, A, E> for () {
     fn learn(&self, _: &T, _: &mut T::Permit, _: Option<Result<&A, &E>>) {}
 }
 
-impl<T: Adaptive, A, E, C> Learn<T, A, E> for C
+impl<T: Adaptive, A, E, C> Classify<T, A, E> for C
 where
     C: Fn(Result<&A, &E>) -> Feedback + Clone,
 {
@@ -169,7 +176,7 @@ impl<T, A, E, C> Respond<T, A, E> for Errors<C>
 where
     T: Throttle,
     E: Into<BoxError>,
-    C: Learn<T, A, E>,
+    C: Classify<T, A, E>,
 {
     type Response = A;
     type Error = BoxError;

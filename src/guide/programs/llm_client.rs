@@ -60,8 +60,10 @@ impl Limits {
     /// Counts the tokens that an answered call has used. A call that is dropped instead counts its estimate.
     pub fn end(&self, call: Call, status: StatusCode, headers: &HeaderMap, used: u64) {
         let server = ServerLimits::of(headers, SystemTime::now());
-        self.requests.follow(&call.request, server.tightest(Unit::Requests));
-        self.tokens.follow(call.tokens.charge(), server.tightest(Unit::Tokens));
+        self.requests
+            .follow(&call.request, server.tightest(Unit::Requests));
+        self.tokens
+            .follow(call.tokens.charge(), server.tightest(Unit::Tokens));
         call.tokens.settle(used);
         if status == StatusCode::TOO_MANY_REQUESTS {
             let requests = &self.requests.limiter;
