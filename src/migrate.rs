@@ -440,9 +440,9 @@ pub mod from_tower_governor {
     //! | `SmartIpKeyExtractor` | `ClientIp::peer(..)` with `.behind(n)` or `.trusting(networks)`, and `.header(..)` |
     //! | `GlobalKeyExtractor` | `ThrottleLayer::new(Arc<RateLimiter>).refusing()` |
     //! | `use_headers()` | `.headers(RateLimitHeaders::Legacy)`, or the fields of the IETF's draft |
-    //! | `error_handler(f)`, `GovernorError::into_response` | `.answer(Answer::ProblemJson)`, `.status(..)`; or a layer outside, which finds the [`AcquireError`](crate::AcquireError) in the extensions of a rejection |
+    //! | `error_handler(f)`, `GovernorError::into_response` | `.rejection_format(RejectionFormat::ProblemJson)`, `.status(..)`; or a layer outside, which finds the [`AcquireError`](crate::AcquireError) in the extensions of a rejection |
     //! | `GovernorError::TooManyRequests`, `UnableToExtractKey`, `Other` | the kind [`RateLimited`](crate::ErrorKind::RateLimited); – for the others, because the closure returns no errors |
-    //! | `Response::from(error)` of tonic | `.answer(Answer::Grpc)` |
+    //! | `Response::from(error)` of tonic | `.rejection_format(RejectionFormat::Grpc)` |
     //! | `GovernorConfig`: `limiter`; `SharedRateLimiter` | your own `Arc<Keyed<..>>` |
     //! | `limiter().retain_recent()` in a thread | not needed |
     //! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; [`tollgate_tower::ResponseFuture`] |
@@ -490,8 +490,8 @@ pub mod from_tower_governor {
     //! let quota = Quota::new(1, Duration::from_secs(2)).burst(5);
     //! let clients = Arc::new(Keyed::rate_limiters(quota));
     //! let address = ClientIp::peer(peer);
-    //! let layer = ThrottleLayer::by(move |head| {
-    //!     Arc::clone(&clients).key_owned(address.of(head))
+    //! let layer = ThrottleLayer::by(move |parts| {
+    //!     Arc::clone(&clients).key_owned(address.of(parts))
     //! }).refusing();
     //! let app: Router = Router::new().layer(layer.headers(RateLimitHeaders::Legacy));
     //! let mut server = app.into_make_service_with_connect_info::<SocketAddr>(); // For `axum::serve`.

@@ -50,8 +50,8 @@ impl Waiting {
         let handled = Arc::new(AtomicU64::new(0));
         let layer = {
             let (keyed, slots, client_ip) = (Arc::clone(&keyed), Arc::clone(&slots), client_ip());
-            ThrottleLayer::by(move |head| {
-                let network = Arc::clone(&keyed).key_owned(client_ip.of(head));
+            ThrottleLayer::by(move |parts| {
+                let network = Arc::clone(&keyed).key_owned(client_ip.of(parts));
                 all((network, Arc::clone(&slots)))
             })
         };

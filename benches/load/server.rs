@@ -65,7 +65,7 @@ impl Limited {
         let tally = Arc::new(Tally::new(networks));
         let layer = {
             let (keyed, client_ip) = (Arc::clone(&keyed), client_ip());
-            ThrottleLayer::by(move |head| Arc::clone(&keyed).key_owned(client_ip.of(head)))
+            ThrottleLayer::by(move |parts| Arc::clone(&keyed).key_owned(client_ip.of(parts)))
                 .refusing()
         };
         let handler = {

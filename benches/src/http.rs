@@ -110,7 +110,7 @@ fn peer(extensions: &axum::http::Extensions) -> Option<SocketAddr> {
 macro_rules! by_client {
     ($clients:expr) => {{
         let (clients, address) = ($clients, ClientIp::peer(peer));
-        ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head))).refusing()
+        ThrottleLayer::by(move |parts| Arc::clone(&clients).key_owned(address.of(parts))).refusing()
     }};
 }
 

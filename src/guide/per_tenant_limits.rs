@@ -69,7 +69,7 @@
 //!   `Hash` "is not general enough". Use a key type that borrows nothing.
 //! - Never key a limit by an unverified API key: a client can invent keys and get a fresh limit for each. Use an
 //!   account, or the address of the connection. A client with IPv6 has a whole network of addresses:
-//!   `ClientIp` of the crate [`tollgate-tower`] makes them one key, also behind proxies.
+//!   `ClientIp` of the crate [`tollgate-http`] makes them one key, also behind proxies.
 //! - A map that is full of tenants in debt rejects new ones, or forgives the debt of one:
 //!   [`WhenFull`](crate::keyed::WhenFull). Allow for twice the keys that you expect in the time that a burst takes
 //!   to refill.
@@ -78,4 +78,4 @@
 //!   one either, and a tenant that goes back and forth between two plans gets more than either allows: the default
 //!   keeps the spent part in proportion. See [which of the two](crate::rate::QuotaChange#which-of-the-two).
 //!
-//! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+//! [`tollgate-http`]: https://docs.rs/tollgate-http/latest/tollgate_http/

@@ -255,7 +255,9 @@ mod with_tracing {
 }
 
 mod with_tower {
-    use tollgate_tower::{ClientIp, ClientIpHeader, Head, RetryAfterLayer, RetryAfterService};
+    use tollgate_tower::{
+        ClientIp, ClientIpHeader, RequestParts, RetryAfterLayer, RetryAfterService,
+    };
 
     use super::*;
 
@@ -264,7 +266,7 @@ mod with_tower {
         YES YES YES YES YES YES:
             ClientIp, ClientIpHeader, RetryAfterLayer<()>, RetryAfterLayer<NotSend>, RetryAfterService<(), NotSend>;
         // A request's extensions are not unwind safe.
-        YES YES YES NO NO YES: Head<'static>;
+        YES YES YES NO NO YES: RequestParts<'static>;
     }
 }
 

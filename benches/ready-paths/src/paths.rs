@@ -303,7 +303,7 @@ fn adapters() -> Vec<ReadyPath> {
             let clients: Arc<Keyed<_, _>> = Arc::new(Keyed::rate_limiters(PLENTY));
             let address = ClientIp::peer(|extensions| extensions.get().copied());
             let layer =
-                ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
+                ThrottleLayer::by(move |parts| Arc::clone(&clients).key_owned(address.of(parts)));
             requests(layer.refusing().layer(service_fn(answer)))
         }),
         ReadyPath::new("http: a request with a slot", || {

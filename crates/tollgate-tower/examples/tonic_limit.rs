@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use tokio_stream::wrappers::TcpListenerStream;
 use tollgate::{Keyed, Quota};
-use tollgate_tower::{Answer, ClientIp, ThrottleLayer};
+use tollgate_tower::{ClientIp, RejectionFormat, ThrottleLayer};
 use tonic::transport::{Endpoint, Server, server::TcpConnectInfo};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
@@ -13,9 +13,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let uri = format!("http://{}", listener.local_addr()?);
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_hour(2).burst(2)));
     let ip = ClientIp::peer(|about| about.get().and_then(TcpConnectInfo::remote_addr));
-    let limit = ThrottleLayer::by(move |head| clients.clone().key_owned(ip.of(head))).refusing();
+    let limit = ThrottleLayer::by(move |parts| clients.clone().key_owned(ip.of(parts))).refusing();
     let health = tonic_health::server::health_reporter().1;
-    let mut server = Server::builder().layer(limit.answer(Answer::Grpc));
+    let mut server = Server::builder().layer(limit.rejection_format(RejectionFormat::Grpc));
     let server = server.add_service(health);
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
 

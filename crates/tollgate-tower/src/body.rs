@@ -12,7 +12,7 @@ use pin_project::pin_project;
 
 /// The body of a response that went through a throttle: the body of the inner service, which holds
 /// the permit until it ends, fails, or is dropped. The body of a rejection is empty, or a [JSON
-/// problem](super::Answer::ProblemJson).
+/// problem](super::RejectionFormat::ProblemJson).
 ///
 /// After a failure the body yields nothing more.
 ///

@@ -35,7 +35,7 @@
 //!   `X-Forwarded-For` ([other headers, networks of proxies](crate::ClientIp)). Without the header,
 //!   all clients share the proxy's limit. Close the port to everyone except the proxy.
 //! - *By user*: take the key from an extension that your authentication has set:
-//!   `ThrottleLayer::by(move |head| head.extensions.get::<User>().map(|user| Arc::clone(&users).key_owned(user.id)))`.
+//!   `ThrottleLayer::by(move |parts| parts.extensions.get::<User>().map(|user| Arc::clone(&users).key_owned(user.id)))`.
 //!   A request for which the closure returns `None` is not limited.
 //! - *Count only failures*, such as wrong passwords: use [`refund_if`](crate::ThrottleLayer::refund_if).
 //! - *Live changes*: call [`set_quota`](tollgate::RateLimiter::set_quota) of an `Arc` in the router's state, as in

@@ -8,8 +8,10 @@ use http::StatusCode;
 use http::response::Parts;
 use tower_layer::Layer;
 
-use super::head::{ByHead, ByRequest};
-use super::{Answer, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService};
+use super::extractor::{ByParts, ByRequest};
+use super::{
+    Errors, Policy, RateLimitHeaders, RejectionFormat, RequestParts, Responses, ThrottleService,
+};
 use tollgate::adaptive::Feedback;
 use tollgate::throttle::{Adaptive, Inspect};
 use tollgate::{AcquireError, Throttle, TryThrottle};
@@ -55,7 +57,7 @@ use tollgate::{AcquireError, Throttle, TryThrottle};
 #[doc(alias = "Governor")]
 #[doc(alias = "GovernorLayer")]
 pub struct ThrottleLayer<T: Throttle, F = T, A = Responses<T>> {
-    pub(super) choose: F,
+    pub(super) extractor: F,
     pub(super) timeout: Option<Duration>,
     /// `Some` if requests do not wait.
     pub(super) try_enter: Option<TryEnter<T>>,
@@ -95,9 +97,9 @@ impl<T: Throttle> ThrottleLayer<T> {
 }
 
 /// Chooses a throttle for each request.
-impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
+impl<T: Throttle, F> ThrottleLayer<T, ByParts<F>> {
     /// Creates a layer whose requests wait until their own throttle admits them. The closure chooses
-    /// it from the head of each request. It is called once, when the service is called.
+    /// it from the parts of each request. It is called once, when the service is called.
     ///
     /// The chosen throttle may be a [key](tollgate::Keyed::key_owned), have a
     /// [cost](tollgate::keyed::Key::cost), combine several limits by [`all`](tollgate::all), or be an
@@ -128,9 +130,9 @@ impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
     /// let clients = Arc::new(Keyed::rate_limiters(Quota::per_minute(60).burst(20)));
     /// let everyone = Arc::new(RateLimiter::new(Quota::per_second(1000).burst(100)));
     /// let address = ClientIp::peer(peer);
-    /// let app: Router = Router::new().layer(ThrottleLayer::by(move |head| {
-    ///     let cost = if head.uri.path() == "/report" { 10 } else { 1 };
-    ///     let client = Arc::clone(&clients).key_owned(address.of(head));
+    /// let app: Router = Router::new().layer(ThrottleLayer::by(move |parts| {
+    ///     let cost = if parts.uri.path() == "/report" { 10 } else { 1 };
+    ///     let client = Arc::clone(&clients).key_owned(address.of(parts));
     ///     all((client.cost(cost), Arc::clone(&everyone)))
     /// }).refusing());
     ///
@@ -143,11 +145,11 @@ impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
     /// ```
     #[doc(alias = "KeyExtractor")]
     #[doc(alias = "key_extractor")]
-    pub fn by(choose: F) -> Self
+    pub fn by(extract: F) -> Self
     where
-        F: Fn(Head<'_>) -> T + Clone,
+        F: Fn(RequestParts<'_>) -> T + Clone,
     {
-        Self::waiting(ByHead(choose))
+        Self::waiting(ByParts(extract))
     }
 }
 
@@ -182,18 +184,18 @@ impl<T: Throttle, F> ThrottleLayer<T, ByRequest<F>> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn by_request<R>(choose: F) -> Self
+    pub fn by_request<R>(extract: F) -> Self
     where
         F: Fn(&R) -> T + Clone,
     {
-        Self::waiting(ByRequest(choose))
+        Self::waiting(ByRequest(extract))
     }
 }
 
 impl<T: Throttle, F> ThrottleLayer<T, F> {
-    fn waiting(choose: F) -> Self {
+    fn waiting(extractor: F) -> Self {
         Self {
-            choose,
+            extractor,
             timeout: None,
             try_enter: None,
             answers: Responses::new(),
@@ -301,14 +303,12 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// ```
     #[track_caller]
     pub fn status(mut self, status: StatusCode) -> Self {
-        let is_error = status.is_client_error() || status.is_server_error();
-        assert!(is_error, "a rejection cannot have the status {status}");
-        self.answers.status = status;
+        self.answers.rejections = self.answers.rejections.status(status);
         self
     }
 
     /// Names the limits, in the order of the parts of the throttle, for
-    /// [fields](Self::headers) and [problems](Self::answer). Each part of a nested composition counts
+    /// [fields](Self::headers) and [problems](Self::rejection_format). Each part of a nested composition counts
     /// separately, and so does a missing part. A rejection by the policy of a
     /// [client](Policy::client) has the status 429, and a rejection by that of the [server](Policy::server) 503.
     /// Limits without a policy are named `default`, `default-2` and so on in fields, and policies
@@ -352,19 +352,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     where
         T: Inspect,
     {
-        let policies: Vec<_> = policies.into_iter().collect();
-        for (index, policy) in policies.iter().enumerate() {
-            let mut before = policies[..index].iter();
-            let same = before.any(|other| other.quoted == policy.quoted);
-            assert!(!same, "two policies are named {policy}");
-            assert!(
-                !policy.is_reserved(),
-                "the name {policy} is for limits without a policy"
-            );
-        }
-        let responses = &mut self.answers;
-        responses.policies = policies;
-        responses.inspect = Some(T::inspect);
+        self.answers.rejections = self.answers.rejections.policies(policies);
+        self.answers.inspect = Some(T::inspect);
         self
     }
 
@@ -380,9 +369,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     where
         T: Inspect,
     {
-        let responses = &mut self.answers;
-        responses.headers = Some(headers);
-        responses.inspect = Some(T::inspect);
+        self.answers.rejections = self.answers.rejections.headers(headers);
+        self.answers.inspect = Some(T::inspect);
         self
     }
 
@@ -397,14 +385,14 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// use axum::body::{Body, to_bytes};
     /// use axum::http::Request;
     /// use tollgate::Semaphore;
-    /// use tollgate_tower::{Answer, Policy, ThrottleLayer};
+    /// use tollgate_tower::{RejectionFormat, Policy, ThrottleLayer};
     /// use tower::ServiceExt;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(0))).refusing()
     ///     .policies([Policy::server("slots")])
-    ///     .answer(Answer::ProblemJson);
+    ///     .rejection_format(RejectionFormat::ProblemJson);
     /// let app: Router = Router::new().layer(layer);
     ///
     /// let refused = app.oneshot(Request::new(Body::empty())).await?;
@@ -418,8 +406,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// ```
     #[doc(alias = "error_handler")]
     #[doc(alias = "GovernorError")]
-    pub fn answer(mut self, answer: Answer) -> Self {
-        self.answers.answer = answer;
+    pub fn rejection_format(mut self, format: RejectionFormat) -> Self {
+        self.answers.rejections = self.answers.rejections.format(format);
         self
     }
 
@@ -599,7 +587,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
 
     fn with_errors<C>(self, classify: C) -> ThrottleLayer<T, F, Errors<C>> {
         ThrottleLayer {
-            choose: self.choose,
+            extractor: self.extractor,
             timeout: self.timeout,
             try_enter: self.try_enter,
             answers: Errors(classify),
@@ -621,7 +609,7 @@ impl<S, T: Throttle, F: Clone, A: Clone> Layer<S> for ThrottleLayer<T, F, A> {
 impl<T: Throttle, F: fmt::Debug, A: fmt::Debug> fmt::Debug for ThrottleLayer<T, F, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThrottleLayer")
-            .field("throttle", &self.choose)
+            .field("throttle", &self.extractor)
             .field("timeout", &self.timeout)
             .field("refuses", &self.try_enter.is_some())
             .field("answers", &self.answers)

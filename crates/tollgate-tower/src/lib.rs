@@ -4,7 +4,7 @@
 //! reader](server_limits) reads the limits that servers report. [The guide](guide) has a program.
 //!
 //! - *The throttle* is the same for all requests, or chosen [by request](ThrottleLayer::by): a closure
-//!   returns it from the [`Head`]. It is a key, a cost, several limits by [`all`](tollgate::all), an
+//!   returns it from the [`RequestParts`]. It is a key, a cost, several limits by [`all`](tollgate::all), an
 //!   `Option` for routes without a limit, or any other throttle.
 //! - *Waiting* happens in the response future, in the order of the throttle. When a client
 //!   disconnects, servers drop that future, which removes the request from the queue.
@@ -40,7 +40,7 @@
 //! [timeout](ThrottleLayer::timeout), and when its queue is full. A concurrency throttle never
 //! knows it. With [fields](ThrottleLayer::headers), `Retry-After` is not before the time of any
 //! exhausted limit in them. Caches must not store a rejection. Its body is empty or
-//! [a JSON problem](Answer::ProblemJson); for gRPC it consists of [trailers](Answer::Grpc).
+//! [a JSON problem](RejectionFormat::ProblemJson); for gRPC it consists of [trailers](RejectionFormat::Grpc).
 //!
 //! A handler that enforces a limit by itself gets the same values from [`status`] and [`retry_after`].
 //!
@@ -126,26 +126,22 @@
 struct Readme;
 
 mod body;
-mod client_ip;
-mod fields;
+mod extractor;
 pub mod guide;
-mod head;
 mod layer;
-mod refusal;
 mod respond;
 mod retry_after;
-pub mod server_limits;
 mod service;
 
 #[doc(no_inline)]
-pub use ipnet::IpNet;
+pub use tollgate_http::{
+    ClientIp, ClientIpHeader, IpNet, Policy, RateLimitHeaders, RejectionFormat, RequestParts,
+    feedback, retry_after, server_limits, status,
+};
 
 pub use self::body::ThrottledBody;
-pub use self::client_ip::{ClientIp, ClientIpHeader};
-pub use self::fields::{Policy, RateLimitHeaders};
-pub use self::head::{ByHead, ByRequest, Choose, Head};
+pub use self::extractor::{ByParts, ByRequest, ThrottleExtractor};
 pub use self::layer::ThrottleLayer;
-pub use self::refusal::{Answer, retry_after, status};
-pub use self::respond::{Errors, Responses, feedback};
+pub use self::respond::{Classify, Errors, Respond, Responses};
 pub use self::retry_after::{Attempts, RetryAfterFuture, RetryAfterLayer, RetryAfterService};
 pub use self::service::{ResponseFuture, ThrottleService};

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use pin_project::{pin_project, pinned_drop};
 use tower_service::Service;
 
-use super::head::Choose;
+use super::extractor::ThrottleExtractor;
 use super::respond::Respond;
 use super::{Responses, ThrottleLayer};
 use tollgate::wait::{Timeout, Waiting};
@@ -37,7 +37,7 @@ impl<S, T, F, A, R> Service<R> for ThrottleService<S, T, F, A>
 where
     S: Service<R> + Clone,
     T: Throttle,
-    F: Choose<R, T>,
+    F: ThrottleExtractor<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     type Response = A::Response;
@@ -49,26 +49,26 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let chosen = self.layer.choose.choose(&request);
+        let extracted = self.layer.extractor.extract(&request);
         let layer = Arc::clone(&self.layer);
         if let Some(try_enter) = layer.try_enter {
-            return match try_enter(layer.choose.throttle(&chosen)) {
+            return match try_enter(layer.extractor.throttle(&extracted)) {
                 Ok(permit) => ResponseFuture {
                     stage: Stage::Answered {
                         answer: self.inner.call(request),
                         permit: Some(permit),
                     },
-                    chosen,
+                    extracted,
                     layer,
                 },
                 Err(error) => ResponseFuture {
                     stage: Stage::Refused(Some(error)),
-                    chosen,
+                    extracted,
                     layer,
                 },
             };
         }
-        let enter = layer.choose.throttle(&chosen).enter();
+        let enter = layer.extractor.throttle(&extracted).enter();
         // The ready service moves into the future; the clone need not be ready.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
@@ -79,7 +79,7 @@ where
         let work = Some((inner, request));
         ResponseFuture {
             stage: Stage::Enters { wait, work },
-            chosen,
+            extracted,
             layer,
         }
     }
@@ -110,13 +110,13 @@ pub struct ResponseFuture<S, T, R, F = T, A = Responses<T>>
 where
     S: Service<R>,
     T: Throttle,
-    F: Choose<R, T>,
+    F: ThrottleExtractor<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     #[pin]
     stage: Stage<S, T, R>,
     /// The throttle of the request. It is empty if the layer has the throttle, which then needs no clone.
-    chosen: F::Chosen,
+    extracted: F::Extracted,
     layer: Arc<ThrottleLayer<T, F, A>>,
 }
 
@@ -151,7 +151,7 @@ impl<S, T, R, F, A> PinnedDrop for ResponseFuture<S, T, R, F, A>
 where
     S: Service<R>,
     T: Throttle,
-    F: Choose<R, T>,
+    F: ThrottleExtractor<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     fn drop(self: Pin<&mut Self>) {
@@ -161,7 +161,7 @@ where
             // The work is dropped before the permit.
             this.stage.set(Stage::Over);
             if let Some(permit) = permit {
-                let throttle = this.layer.choose.throttle(this.chosen);
+                let throttle = this.layer.extractor.throttle(this.extracted);
                 this.layer.answers.abandoned(throttle, permit);
             }
         }
@@ -172,7 +172,7 @@ impl<S, T, R, F, A> Future for ResponseFuture<S, T, R, F, A>
 where
     S: Service<R>,
     T: Throttle,
-    F: Choose<R, T>,
+    F: ThrottleExtractor<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     type Output = Result<A::Response, A::Error>;
@@ -180,7 +180,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let (layer, mut stage) = (&**this.layer, this.stage);
-        let (throttle, answers) = (layer.choose.throttle(this.chosen), &layer.answers);
+        let (throttle, answers) = (layer.extractor.throttle(this.extracted), &layer.answers);
         if let StageProjection::Enters { wait, work } = stage.as_mut().project() {
             let entered = match wait.project() {
                 WaitProjection::Unbounded(enter) => ready!(enter.poll(context)),
@@ -225,7 +225,7 @@ impl<S, T, R, F, A> fmt::Debug for ResponseFuture<S, T, R, F, A>
 where
     S: Service<R>,
     T: Throttle,
-    F: Choose<R, T>,
+    F: ThrottleExtractor<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,7 +19,7 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 use tollgate::{AcquireError, Clock, Keyed, Quota, RateLimiter, Semaphore};
 use tollgate_observe::{Observed, Observer, Place};
-use tollgate_tower::{Answer, ClientIp, IpNet, Policy, RateLimitHeaders, ThrottleLayer};
+use tollgate_tower::{ClientIp, IpNet, Policy, RateLimitHeaders, RejectionFormat, ThrottleLayer};
 
 use crate::app::App;
 use crate::http;
@@ -107,21 +107,22 @@ impl Limits {
     pub(crate) fn routes(&self) -> Router {
         let clients = Arc::clone(&self.clients);
         let address = ClientIp::peer(peer);
-        let by_client = ThrottleLayer::by(move |head| clients.clone().key_owned(address.of(head)))
-            .refusing()
-            .policies([Policy::client("client")])
-            .headers(RateLimitHeaders::Draft11)
-            .answer(Answer::ProblemJson);
+        let by_client =
+            ThrottleLayer::by(move |parts| clients.clone().key_owned(address.of(parts)))
+                .refusing()
+                .policies([Policy::client("client")])
+                .headers(RateLimitHeaders::Draft11)
+                .rejection_format(RejectionFormat::ProblemJson);
         let shared = ThrottleLayer::new(self.shared.clone())
             .refusing()
             .policies([Policy::server("shared")])
             .headers(RateLimitHeaders::Draft11)
-            .answer(Answer::ProblemJson);
+            .rejection_format(RejectionFormat::ProblemJson);
         let exports = ThrottleLayer::new(Arc::clone(&self.exports))
             .refusing()
             .policies([Policy::server("exports")])
             .headers(RateLimitHeaders::Draft11)
-            .answer(Answer::ProblemJson);
+            .rejection_format(RejectionFormat::ProblemJson);
         Router::new()
             .route("/api/hello", get(async || "hello\n").layer(by_client))
             .route("/api/shared", get(async || "shared\n").layer(shared))

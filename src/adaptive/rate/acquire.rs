@@ -102,7 +102,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     /// `retry_after` pauses all requests for that time from now, but for
     /// [`max_pause`](AdaptiveRate::max_pause) at most, in the same way as
     /// [`RateLimiter::pause_for`](crate::RateLimiter::pause_for). `feedback` of the crate
-    /// [`tollgate-tower`] reads it from an HTTP response. The limiter does not repeat the refused
+    /// [`tollgate-http`] reads it from an HTTP response. The limiter does not repeat the refused
     /// request.
     ///
     /// # Examples
@@ -123,7 +123,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     ///
-    /// [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+    /// [`tollgate-http`]: https://docs.rs/tollgate-http/latest/tollgate_http/
     pub fn throttled(mut self, retry_after: Option<Duration>) {
         self.learn(Feedback::Overloaded { retry_after });
     }

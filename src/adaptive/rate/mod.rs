@@ -51,7 +51,7 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// | dropped while panicking | is not counted |
 ///
 /// `ThrottleLayer::classify` of the crate [`tollgate-tower`] reports this for each response to an
-/// HTTP client: its `feedback` reads 429, 503 and 504, and the `Retry-After` of the first two. The
+/// HTTP client: its `feedback` reads refusals, such as 429 and 503, with their `Retry-After`, and 504. The
 /// layer pauses later requests, and passes the response to the refused one on; it does not repeat
 /// the request. `RetryAfterLayer`, outside of this layer, does that.
 ///

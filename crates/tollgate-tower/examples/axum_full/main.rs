@@ -17,7 +17,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tollgate::{Keyed, Quota, RateLimiter, all};
-use tollgate_tower::{Answer, ClientIp, IpNet, Policy, RateLimitHeaders, ThrottleLayer};
+use tollgate_tower::{ClientIp, IpNet, Policy, RateLimitHeaders, RejectionFormat, ThrottleLayer};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -53,11 +53,11 @@ fn app(limits: Limits) -> Router {
     // A request has to pass the limits of its network, of its user, for whom a report costs five, and of all.
     let requests = ThrottleLayer::by({
         let (limits, client) = (limits.clone(), client.clone());
-        move |head| {
-            let network = limits.networks.clone().key_owned(client.of(head));
-            let cost = if head.uri.path() == "/reports" { 5 } else { 1 };
+        move |parts| {
+            let network = limits.networks.clone().key_owned(client.of(parts));
+            let cost = if parts.uri.path() == "/reports" { 5 } else { 1 };
             // Without a known user, only the network and the total are limits.
-            let user = authenticate(head.headers);
+            let user = authenticate(parts.headers);
             let user = user.map(|user| limits.users.clone().key_owned(user).cost(cost));
             all((network, user, limits.everyone.clone()))
         }
@@ -69,12 +69,13 @@ fn app(limits: Limits) -> Router {
         Policy::server("total"),
     ])
     .headers(RateLimitHeaders::Draft11)
-    .answer(Answer::ProblemJson);
+    .rejection_format(RejectionFormat::ProblemJson);
 
     let failures = limits.failed_logins.clone();
-    let failed_logins = ThrottleLayer::by(move |head| failures.clone().key_owned(client.of(head)))
-        .refusing()
-        .refund_if(|answer| answer.status != StatusCode::UNAUTHORIZED);
+    let failed_logins =
+        ThrottleLayer::by(move |parts| failures.clone().key_owned(client.of(parts)))
+            .refusing()
+            .refund_if(|answer| answer.status != StatusCode::UNAUTHORIZED);
 
     Router::new()
         .route("/me", get(async || "you"))

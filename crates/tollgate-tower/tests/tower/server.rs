@@ -311,8 +311,8 @@ async fn clients_that_disconnect_while_they_wait_leave_nothing_behind() {
     let layer = {
         let (clients, slots) = (Arc::clone(&clients), Arc::clone(&slots));
         let client_ip = ClientIp::peer(|_| None).behind(1);
-        ThrottleLayer::by(move |head| {
-            let client = Arc::clone(&clients).key_owned(client_ip.of(head));
+        ThrottleLayer::by(move |parts| {
+            let client = Arc::clone(&clients).key_owned(client_ip.of(parts));
             all((client, Arc::clone(&slots)))
         })
     };

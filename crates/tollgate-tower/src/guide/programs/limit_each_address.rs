@@ -9,7 +9,7 @@ use tollgate_tower::{ClientIp, ThrottleLayer};
 fn limited(app: Router) -> Router {
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_second(1).burst(5)));
     let address = ClientIp::peer(|extensions| Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0));
-    let limit = ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
+    let limit = ThrottleLayer::by(move |parts| Arc::clone(&clients).key_owned(address.of(parts)));
     app.layer(limit.refusing())
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use axum::{Router, extract::ConnectInfo, routing::get};
 use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
-use tollgate_tower::{Answer, ClientIp, Policy, RateLimitHeaders, ThrottleLayer};
+use tollgate_tower::{ClientIp, Policy, RateLimitHeaders, RejectionFormat, ThrottleLayer};
 
 fn limited(app: Router) -> Router {
     // One request a second for each client, and five at once after a pause.
@@ -13,9 +13,9 @@ fn limited(app: Router) -> Router {
     let client_slots = Arc::new(Keyed::semaphores(4));
     let slots = Arc::new(Semaphore::new(64));
     let address = ClientIp::peer(|extensions| Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0));
-    let limit = ThrottleLayer::by(move |head| {
-        let cost = if head.uri.path() == "/report" { 3 } else { 1 };
-        let client = address.of(head);
+    let limit = ThrottleLayer::by(move |parts| {
+        let cost = if parts.uri.path() == "/report" { 3 } else { 1 };
+        let client = address.of(parts);
         let rate = Arc::clone(&clients).key_owned(client).cost(cost);
         let few = Arc::clone(&client_slots).key_owned(client);
         all((rate, few, Arc::clone(&total), Arc::clone(&slots)))
@@ -29,7 +29,7 @@ fn limited(app: Router) -> Router {
             Policy::server("slots"),
         ])
         .headers(RateLimitHeaders::Draft11)
-        .answer(Answer::ProblemJson);
+        .rejection_format(RejectionFormat::ProblemJson);
     app.layer(limit)
 }
 

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use serde_json::{Value, json};
 use tollgate::{AcquireError, Clock, Keyed, Quota, RateLimiter, Semaphore, all};
-use tollgate_tower::{Answer, Policy, RateLimitHeaders, ThrottleLayer};
+use tollgate_tower::{Policy, RateLimitHeaders, RejectionFormat, ThrottleLayer};
 
 use super::{ask, field, statuses};
 use crate::support::Waiter;
@@ -42,7 +42,7 @@ fn problem_json_names_the_type_the_status_and_the_policy() {
         let layer = ThrottleLayer::new(Arc::clone(&rate))
             .refusing()
             .policies(policy)
-            .answer(Answer::ProblemJson);
+            .rejection_format(RejectionFormat::ProblemJson);
         let refused = ask(&layer, "/");
         assert_eq!(refused.status(), status);
         assert_eq!(field(&refused, "content-type"), "application/problem+json");
@@ -69,7 +69,7 @@ fn problem_json_names_the_type_the_status_and_the_policy() {
 fn problem_json_ends_after_its_text() {
     let layer = ThrottleLayer::new(hourly())
         .refusing()
-        .answer(Answer::ProblemJson);
+        .rejection_format(RejectionFormat::ProblemJson);
     let mut body = ask(&layer, "/").into_body();
     let frame = Waiter::new(body.frame()).output().unwrap().unwrap();
     assert!(frame.is_data() && body.is_end_stream());
@@ -86,7 +86,7 @@ fn grpc_answers_with_trailers_only() {
         let layer = ThrottleLayer::new(Arc::clone(&rate))
             .refusing()
             .policies([policy])
-            .answer(Answer::Grpc);
+            .rejection_format(RejectionFormat::Grpc);
         let refused = ask(&layer, "/");
         assert_eq!(refused.status(), 200);
         assert_eq!(field(&refused, "content-type"), "application/grpc");
@@ -105,11 +105,11 @@ fn grpc_rounds_the_time_up_and_leaves_out_what_is_not_known() {
     rate.charge(1);
     let layer = ThrottleLayer::new(Arc::new(rate))
         .refusing()
-        .answer(Answer::Grpc);
+        .rejection_format(RejectionFormat::Grpc);
     assert_eq!(field(&ask(&layer, "/"), "grpc-retry-pushback-ms"), "2");
     let slots = ThrottleLayer::new(Arc::new(Semaphore::new(0)))
         .refusing()
-        .answer(Answer::Grpc);
+        .rejection_format(RejectionFormat::Grpc);
     assert!(
         ask(&slots, "/")
             .headers()
@@ -130,13 +130,15 @@ fn grpc_pushback_is_no_earlier_than_the_fields_and_fits_32_bits() {
     let layer = ThrottleLayer::new(both)
         .refusing()
         .headers(RateLimitHeaders::Draft11)
-        .answer(Answer::Grpc);
+        .rejection_format(RejectionFormat::Grpc);
     assert_eq!(
         field(&ask(&layer, "/"), "grpc-retry-pushback-ms"),
         "3600000"
     );
     let month = limiter(Quota::new(1, Duration::from_secs(30 * 86_400)));
-    let layer = ThrottleLayer::new(month).refusing().answer(Answer::Grpc);
+    let layer = ThrottleLayer::new(month)
+        .refusing()
+        .rejection_format(RejectionFormat::Grpc);
     assert_eq!(
         field(&ask(&layer, "/"), "grpc-retry-pushback-ms"),
         "2147483647"
@@ -165,8 +167,12 @@ fn rejections_say_nothing_of_the_inside() {
             tollgate::wait::Waiting::new(std::future::ready(Err(AcquireError::store(&SOURCE))))
         }
     }
-    for answer in [Answer::Empty, Answer::ProblemJson, Answer::Grpc] {
-        let refused = ask(&ThrottleLayer::new(Fails).answer(answer), "/");
+    for format in [
+        RejectionFormat::Empty,
+        RejectionFormat::ProblemJson,
+        RejectionFormat::Grpc,
+    ] {
+        let refused = ask(&ThrottleLayer::new(Fails).rejection_format(format), "/");
         assert!(refused.extensions().get::<AcquireError>().is_some());
         assert!(!format!("{:?}", refused.headers()).contains("10.0"));
         let body = axum::body::Body::new(refused.into_body());
@@ -178,12 +184,16 @@ fn rejections_say_nothing_of_the_inside() {
 #[test]
 fn answer_in_any_form_gives_back_what_earlier_parts_took() {
     let slots = Arc::new(Semaphore::new(1));
-    for answer in [Answer::Empty, Answer::ProblemJson, Answer::Grpc] {
+    for format in [
+        RejectionFormat::Empty,
+        RejectionFormat::ProblemJson,
+        RejectionFormat::Grpc,
+    ] {
         let layer = ThrottleLayer::new(all((Arc::clone(&slots), hourly())))
             .refusing()
-            .answer(answer);
+            .rejection_format(format);
         let refused = ask(&layer, "/");
-        assert_eq!(slots.available_permits(), 1, "{answer:?}");
+        assert_eq!(slots.available_permits(), 1, "{format:?}");
         drop(refused);
     }
 }
@@ -265,7 +275,7 @@ fn policies_of_a_client_refuse_a_request_above_their_capacity_with_413() {
             .headers(tollgate_tower::RateLimitHeaders::Draft11)
             .status(axum::http::StatusCode::IM_A_TEAPOT)
             .policies([Policy::client("user"), Policy::server("total")])
-            .answer(tollgate_tower::Answer::ProblemJson);
+            .rejection_format(tollgate_tower::RejectionFormat::ProblemJson);
         let answer = ask(&layer, "/");
         assert_eq!(answer.status(), expected);
         assert!(!answer.headers().contains_key("retry-after"));
@@ -374,7 +384,7 @@ fn policies_are_not_violated_by_a_throttle_that_is_closed() {
     let layer = ThrottleLayer::new(slots)
         .refusing()
         .policies([Policy::client("user")])
-        .answer(tollgate_tower::Answer::ProblemJson);
+        .rejection_format(tollgate_tower::RejectionFormat::ProblemJson);
     let refused = ask(&layer, "/");
     assert_eq!(refused.status(), 503);
     let body = axum::body::Body::new(refused.into_body());

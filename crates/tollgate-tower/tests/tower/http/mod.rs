@@ -22,7 +22,8 @@ use tollgate::{
     AcquireError, Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Throttle, all,
 };
 use tollgate_tower::{
-    Answer, Choose, Head, RateLimitHeaders, Responses, ThrottleLayer, ThrottledBody,
+    RateLimitHeaders, RejectionFormat, RequestParts, Responses, ThrottleExtractor, ThrottleLayer,
+    ThrottledBody,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -47,7 +48,7 @@ pub(super) fn request(path: &str) -> Request<Body> {
 pub(super) fn ask<T, F>(layer: &ThrottleLayer<T, F>, path: &str) -> Answered<T>
 where
     T: Throttle,
-    F: Choose<Request<Body>, T>,
+    F: ThrottleExtractor<Request<Body>, T>,
     Responses<T>: Clone,
 {
     let answer = layer.layer(service_fn(status)).oneshot(request(path));
@@ -58,7 +59,7 @@ where
 pub(super) fn statuses<T, F>(layer: &ThrottleLayer<T, F>, paths: &[&str]) -> Vec<u16>
 where
     T: Throttle,
-    F: Choose<Request<Body>, T>,
+    F: ThrottleExtractor<Request<Body>, T>,
 {
     let ask = |path: &&str| ask(layer, path).status().as_u16();
     paths.iter().map(ask).collect()
@@ -75,8 +76,8 @@ pub(super) fn field<B>(answer: &Response<B>, name: &str) -> String {
 
 // Tests that the closure chooses the throttle of a request from its head.
 
-fn path(head: Head<'_>) -> String {
-    head.uri.path().to_owned()
+fn path(parts: RequestParts<'_>) -> String {
+    parts.uri.path().to_owned()
 }
 
 /// Returns limiters of one request a second for each path.
@@ -91,7 +92,7 @@ fn by_limits_each_key_by_itself() {
     let paths = one_a_second(&clock);
     let layer = ThrottleLayer::by({
         let paths = Arc::clone(&paths);
-        move |head| Arc::clone(&paths).key_owned(path(head))
+        move |parts| Arc::clone(&paths).key_owned(path(parts))
     })
     .refusing();
     assert_eq!(
@@ -106,9 +107,10 @@ fn by_limits_each_key_by_itself() {
 #[test]
 fn by_none_admits_every_request() {
     let closed = Arc::new(Semaphore::new(0));
-    let layer =
-        ThrottleLayer::by(move |head| (head.uri.path() != "/health").then(|| Arc::clone(&closed)))
-            .refusing();
+    let layer = ThrottleLayer::by(move |parts| {
+        (parts.uri.path() != "/health").then(|| Arc::clone(&closed))
+    })
+    .refusing();
     assert_eq!(
         statuses(&layer, &["/health", "/", "/health"]),
         [200, 429, 200]
@@ -122,9 +124,9 @@ fn by_cost_charges_it_and_all_charges_every_part() {
     let everyone = Arc::new(RateLimiter::new(quota));
     let layer = ThrottleLayer::by({
         let (clients, everyone) = (Arc::clone(&clients), Arc::clone(&everyone));
-        move |head| {
-            let cost = if head.uri.path() == "/report" { 6 } else { 1 };
-            let client = Arc::clone(&clients).key_owned(path(head)).cost(cost);
+        move |parts| {
+            let cost = if parts.uri.path() == "/report" { 6 } else { 1 };
+            let client = Arc::clone(&clients).key_owned(path(parts)).cost(cost);
             all((client, Arc::clone(&everyone)))
         }
     })
@@ -149,7 +151,7 @@ fn by_waits_and_timeouts_are_those_of_the_key() {
     let paths = one_a_second(&clock);
     let layer = ThrottleLayer::by({
         let paths = Arc::clone(&paths);
-        move |head| Arc::clone(&paths).key_owned(path(head))
+        move |parts| Arc::clone(&paths).key_owned(path(parts))
     });
     let mut service = layer.clone().layer(tower::service_fn(status));
     assert_eq!(statuses(&layer, &["/a"]), [200]);
@@ -173,11 +175,11 @@ fn by_is_called_once_with_the_head_of_the_request() {
     let slots = Arc::new(Semaphore::new(1));
     let layer = ThrottleLayer::by({
         let (calls, slots) = (Arc::clone(&calls), Arc::clone(&slots));
-        move |head| {
+        move |parts| {
             calls.fetch_add(1, Ordering::Relaxed);
-            assert_eq!((head.method, head.uri.path()), (&Method::GET, "/204"));
-            assert_eq!(head.headers, &HeaderMap::new());
-            assert!(head.extensions.is_empty());
+            assert_eq!((parts.method, parts.uri.path()), (&Method::GET, "/204"));
+            assert_eq!(parts.headers, &HeaderMap::new());
+            assert!(parts.extensions.is_empty());
             Arc::clone(&slots)
         }
     });
@@ -212,7 +214,7 @@ fn refund_if_counts_only_what_it_does_not_refund() {
     let limiter = Arc::new(limiter);
     let layer = ThrottleLayer::new(Arc::clone(&limiter))
         .refusing()
-        .refund_if(|head| head.status != 401);
+        .refund_if(|parts| parts.status != 401);
     assert_eq!(statuses(&layer, &["/200", "/500", "/200"]), [200, 500, 200]);
     assert_eq!(limiter.snapshot().available, 2);
     assert_eq!(
@@ -236,7 +238,7 @@ fn refund_if_refunds_a_key_and_every_part() {
         }
     })
     .refusing()
-    .refund_if(|head| head.status.is_success());
+    .refund_if(|parts| parts.status.is_success());
     assert_eq!(statuses(&layer, &["/200", "/401"]), [200, 401]);
     assert_eq!(
         (
@@ -250,7 +252,7 @@ fn refund_if_refunds_a_key_and_every_part() {
 #[test]
 fn refund_if_rolls_back_once_before_the_body_is_read() {
     let log = Log::default();
-    let layer = ThrottleLayer::new(log.part("t")).refund_if(|head| head.status == 200);
+    let layer = ThrottleLayer::new(log.part("t")).refund_if(|parts| parts.status == 200);
     let answer = ask(&layer, "/200");
     assert_eq!(log.take(), ["enter t", "in t0", "undo t0"]);
     drop(answer);
@@ -267,7 +269,7 @@ fn refund_if_fields_tell_what_is_left_after_it() {
     let layer = ThrottleLayer::new(Arc::new(limiter))
         .refusing()
         .headers(RateLimitHeaders::Draft11)
-        .refund_if(|head| head.status != 401);
+        .refund_if(|parts| parts.status != 401);
     assert_eq!(
         field(&ask(&layer, "/401"), "ratelimit"),
         r#""default";r=4;t=60"#
@@ -351,17 +353,15 @@ fn errors_by_request_limit_each_key() {
 #[tokio::test]
 async fn the_layer_fits_a_service_of_hyper() {
     let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)));
-    let layer =
-        ThrottleLayer::by(move |head| (head.uri.path() != "/health").then(|| Arc::clone(&limiter)))
-            .refusing();
-    let service =
-        layer
-            .answer(Answer::ProblemJson)
-            .layer(service_fn(async |_: hyper::Request<Incoming>| {
-                Ok::<_, std::convert::Infallible>(hyper::Response::new(Full::new(Bytes::from(
-                    "hello",
-                ))))
-            }));
+    let layer = ThrottleLayer::by(move |parts| {
+        (parts.uri.path() != "/health").then(|| Arc::clone(&limiter))
+    })
+    .refusing();
+    let service = layer
+        .rejection_format(RejectionFormat::ProblemJson)
+        .layer(service_fn(async |_: hyper::Request<Incoming>| {
+            Ok::<_, std::convert::Infallible>(hyper::Response::new(Full::new(Bytes::from("hello"))))
+        }));
     let (ours, theirs) = tokio::io::duplex(4096);
     let server = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(theirs), TowerToHyperService::new(service));
