@@ -1,0 +1,3 @@
+//! x
+mod pauses;
+pub use self::pauses::*;

@@ -1,0 +1,237 @@
+//! [`Call`]: a request of a client, over all its attempts.
+
+use std::fmt::{self, Display};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tollgate::time::Tick;
+
+use super::alarm::{Sleep, sleep};
+use super::origin::{Passage, Place};
+use super::{Paused, Shared};
+
+/// What an answer means for its origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// It is no refusal.
+    Success,
+    /// The request was refused alone, for example because one path is overloaded.
+    RefusedAlone,
+    /// The origin refuses requests, for this long if it said so.
+    Refused(Option<Duration>),
+}
+
+/// What a client does with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Next {
+    /// It returns the answer to the caller.
+    Return,
+    /// It drops the answer, waits until the call is [ready](Call::ready), and sends the request again.
+    Repeat,
+}
+
+/// A request of a client, over all its attempts. It begins with [`Pauses::call`](super::Pauses::call).
+///
+/// Its place among those that wait, and the time that it may still wait, count from its beginning.
+///
+/// # Cancel safety
+///
+/// Dropping it gives up its place, or counts as a request without an answer, so that the next can go.
+pub struct Call<O: Display> {
+    shared: Arc<Shared>,
+    origin: O,
+    place: Place,
+    /// When the present attempt was sent, and the index of its counter.
+    sent: Option<(Tick, usize)>,
+    /// The wait of a request that was refused alone.
+    delay: Option<Sleep>,
+    repeats: u32,
+    /// Whether the table may know the call.
+    is_known: bool,
+}
+
+impl<O: Display> Call<O> {
+    pub(super) fn new(shared: Arc<Shared>, origin: O) -> Self {
+        let place = Place {
+            began: shared.now(),
+            number: shared.calls.fetch_add(1, Ordering::Relaxed),
+        };
+        Self {
+            shared,
+            origin,
+            place,
+            sent: None,
+            delay: None,
+            repeats: 0,
+            is_known: false,
+        }
+    }
+
+    fn deadline(&self) -> Tick {
+        self.place
+            .began
+            .saturating_add(self.shared.settings.max_wait)
+    }
+
+    /// Waits until the request may be sent. Then enter other limits, and [send](Self::send) it.
+    ///
+    /// # Errors
+    ///
+    /// [`Paused`], at once if the wait would be longer than the call may wait, and otherwise when it has waited for
+    /// that long.
+    pub async fn ready(&mut self) -> Result<(), Paused> {
+        poll_fn(|context| self.poll_ready(context)).await
+    }
+
+    /// Polls [`ready`](Self::ready).
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Paused>> {
+        if let Some(delay) = &mut self.delay {
+            // A wait without a timeout does not fail.
+            let _over = ready!(delay.as_mut().poll(context));
+            self.delay = None;
+        }
+        let shared = &self.shared;
+        if shared.knows_none() {
+            return Poll::Ready(Ok(()));
+        }
+        let (name, deadline, now) = (self.origin.to_string(), self.deadline(), shared.now());
+        let mut waker = Some(context.waker().clone());
+        let mut table = shared.lock();
+        let passage = match table.origins.get_mut(&*name) {
+            Some(known) => known.poll(self.place, deadline, &mut waker, now),
+            None => table.without_room(&shared.settings, now),
+        };
+        self.is_known = true;
+        let effects = shared.settle(&mut table, &name);
+        drop(table);
+        drop(waker);
+        shared.apply(&name, effects);
+        match passage {
+            Passage::Passes => Poll::Ready(Ok(())),
+            Passage::Waits => Poll::Pending,
+            Passage::Refused(pause, until) => {
+                Poll::Ready(Err(Paused::new(name, &pause, until, now)))
+            }
+        }
+    }
+
+    /// Returns whether the request may be sent now, and counts it as sent. Call it right before the request is sent:
+    /// the origin may have been paused since the call was [ready](Self::ready). If it may not, give up what it has
+    /// entered since, and wait again.
+    pub fn send(&mut self) -> bool {
+        let shared = &self.shared;
+        let now = shared.now();
+        let place = self.place;
+        let may = shared.knows_none() || {
+            self.is_known = true;
+            let name = self.origin.to_string();
+            shared
+                .change(&name, |known| known.send(place, now))
+                .unwrap_or(true)
+        };
+        if may {
+            let counter = shared.counter(&self.origin);
+            shared.counters[counter].0.fetch_add(1, Ordering::Relaxed);
+            self.sent = Some((now, counter));
+        }
+        may
+    }
+
+    /// Reads what the answer means, and returns what to do with it. `may_repeat` says whether the request can be sent
+    /// again.
+    pub fn answered(&mut self, status: u16, meaning: Meaning, may_repeat: bool) -> Next {
+        let shared = &self.shared;
+        let now = shared.now();
+        let (sent, place) = (self.sent.map_or(now, |(sent, _)| sent), self.place);
+        if meaning == Meaning::Success && shared.knows_none() {
+            self.end_attempt();
+            return Next::Return;
+        }
+        let name = self.origin.to_string();
+        let is_recorded = match meaning {
+            Meaning::Success => {
+                shared.change(&name, |known| known.succeeded(place, sent, now));
+                self.end_attempt();
+                return Next::Return;
+            }
+            Meaning::RefusedAlone => {
+                self.leave();
+                true
+            }
+            Meaning::Refused(asked) => {
+                let (length, by) = shared.length(asked);
+                shared.pause(&name, length, by, status, sent, now)
+            }
+        };
+        self.end_attempt();
+        let alone = (meaning == Meaning::RefusedAlone).then(|| self.shared.delay(self.repeats));
+        if may_repeat && is_recorded && self.take_repeat(&name, alone, now) {
+            self.delay = alone.map(|delay| sleep(&self.shared.settings.clock, delay));
+            self.repeats += 1;
+            return Next::Repeat;
+        }
+        Next::Return
+    }
+
+    /// Returns whether the request may be repeated, after a delay of its own or the pause of its origin.
+    fn take_repeat(&self, name: &str, delay: Option<Duration>, now: Tick) -> bool {
+        let shared = &self.shared;
+        if self.repeats >= shared.settings.retries {
+            return false;
+        }
+        let mut table = shared.lock();
+        let paused_until = table.origins.get(name).map(|known| known.pause_of().until);
+        let until = paused_until.unwrap_or_default();
+        let until = until.max(now.saturating_add(delay.unwrap_or_default()));
+        if until > self.deadline() {
+            return false;
+        }
+        // The gate bounds the first repeats after a pause.
+        let is_free = delay.is_none() && self.repeats == 0;
+        let calls = shared.calls.load(Ordering::Relaxed);
+        is_free || table.budget.take(calls, now)
+    }
+
+    /// Counts the present attempt as no longer in flight.
+    fn end_attempt(&mut self) {
+        if let Some((_, counter)) = self.sent.take() {
+            self.shared.counters[counter]
+                .0
+                .fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives up the place and the pass.
+    fn leave(&mut self) {
+        if self.is_known && !self.shared.knows_none() {
+            let name = self.origin.to_string();
+            let place = self.place;
+            let waker = self.shared.change(&name, |known| known.leave(place));
+            drop(waker);
+        }
+    }
+}
+
+impl<O: Display> Drop for Call<O> {
+    fn drop(&mut self) {
+        self.end_attempt();
+        self.leave();
+    }
+}
+
+impl<O: Display> fmt::Debug for Call<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("origin", &format_args!("{}", self.origin))
+            .field("sent", &self.sent.is_some())
+            .field("repeats", &self.repeats)
+            .finish_non_exhaustive()
+    }
+}

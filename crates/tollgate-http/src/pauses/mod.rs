@@ -1,0 +1,567 @@
+//! [`Pauses`]: what the servers of a client have asked it to wait for.
+//!
+//! 1. One lock guards the table of the origins that are paused or open step by step. A call to another origin looks up
+//!    one entry under it, and a call takes no lock while the table is empty.
+//! 2. Wakers are called and dropped, and alarms are set and dropped, after the lock is released.
+//! 3. An alarm belongs to an origin at which somebody waits. It may be late or early: whoever polls settles the origin.
+
+mod alarm;
+mod budget;
+mod call;
+mod opening;
+mod origin;
+mod paused;
+
+use std::collections::HashMap;
+use std::fmt::{self, Display, Write};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use tollgate::Clock;
+use tollgate::time::Tick;
+
+use self::alarm::Alarm;
+use self::budget::Budget;
+pub use self::call::{Call, Meaning, Next};
+pub use self::origin::PausedBy;
+use self::origin::{Length, Origin, Passage};
+pub use self::paused::Paused;
+
+/// The number of counters of requests in flight.
+const COUNTERS: usize = 512;
+
+#[derive(Clone)]
+struct Settings {
+    clock: Clock,
+    max_wait: Duration,
+    longest: Duration,
+    max_origins: usize,
+    refuses: bool,
+    retries: u32,
+    jitter_percent: f64,
+    first_guess: Duration,
+    last_guess: Duration,
+    no_answer: Duration,
+}
+
+struct Shared {
+    settings: Settings,
+    table: Mutex<Table>,
+    /// The number of origins in the table. It is written under the lock, and publishes no other data.
+    known: AtomicUsize,
+    /// The number of calls that have begun.
+    calls: AtomicU64,
+    random: RandomState,
+    /// For the origins whose names have the same hash: the requests in flight, and the tick at which the last pause
+    /// began.
+    counters: Box<[(AtomicU32, AtomicU64)]>,
+}
+
+#[derive(Default)]
+struct Table {
+    origins: HashMap<Box<str>, Origin>,
+    /// No pause in the table ends earlier.
+    earliest_end: Tick,
+    /// The refusals of origins for which there was no room.
+    unrecorded: u64,
+    budget: Budget,
+}
+
+/// What has to be done after the lock is released.
+#[derive(Default)]
+struct Effects {
+    woken: Vec<Waker>,
+    alarm: Option<Tick>,
+    dropped: Option<Alarm>,
+}
+
+/// The state of [`Pauses`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct PausesSnapshot {
+    /// The number of origins that are paused.
+    pub paused: usize,
+    /// The number of origins whose pause is over, and which open step by step.
+    pub opening: usize,
+    /// The number of calls that wait.
+    pub waiting: usize,
+    /// The number of refusals that paused nobody, because every place for an origin was taken by a pause.
+    pub unrecorded: u64,
+}
+
+/// Makes a client wait as long as servers ask it to.
+///
+/// One value has the pauses of all origins of a client; an origin is a string for scheme, host and port. Clones share
+/// them. A client that sends requests by itself takes a [call](Self::call) for each, which waits while the origin is
+/// paused, and reads the answer.
+///
+/// - **A pause lasts as long as the server asks**, up to [`longest`](Self::longest), a day by default, and up to [a
+///   tenth](Self::jitter_percent) longer, at random, so that clients do not return all at once. A caller that
+///   would wait for longer than [`max_wait`](Self::max_wait) in all is refused at once, with [`Paused`].
+/// - **A refusal without a time** pauses the origin for a second, then two, and up to a minute, until a request that
+///   was sent after the pause succeeds. Refusals of requests that were sent before the pause began count once.
+/// - **After a pause the origin opens step by step**, by slow start as in TCP: one request may be in flight; each
+///   success of a request sent since lets one go in its place, and one more besides, up to half of the requests that
+///   were in flight when the refusal came; from there each tenth success lets one more go. The origin is open once
+///   there has been a success and nobody waits. A success is any answer that is not a refusal. After
+///   [`no_answer`](Self::no_answer), ten seconds by default, a request without an answer no longer counts as in
+///   flight.
+/// - **Order**: who waits goes in the order in which the calls began, also to repeat a request.
+/// - **Memory**: up to [`max_origins`](Self::max_origins) origins, 100,000 by default. A pause is never forgotten
+///   while it lasts.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tollgate::Clock;
+/// use tollgate_http::Pauses;
+///
+/// let clock = Clock::manual();
+/// let pauses = Pauses::new().clock(&clock);
+/// assert!(pauses.check("https://example.com:443").is_ok());
+///
+/// pauses.pause("https://example.com:443", Duration::from_secs(2400));
+/// let paused = pauses.check("https://example.com:443").unwrap_err();
+/// assert_eq!(paused.remaining(), Some(Duration::from_secs(2400)));
+/// assert!(pauses.check("https://example.org:443").is_ok());
+/// ```
+#[derive(Clone)]
+pub struct Pauses(Arc<Shared>);
+
+/// Construction.
+impl Pauses {
+    /// Creates the pauses of a client, without any.
+    pub fn new() -> Self {
+        Self::of(Settings {
+            clock: Clock::default(),
+            max_wait: Duration::from_secs(60),
+            longest: Duration::from_secs(24 * 60 * 60),
+            max_origins: 100_000,
+            refuses: false,
+            retries: 2,
+            jitter_percent: 10.0,
+            first_guess: Duration::from_secs(1),
+            last_guess: Duration::from_secs(60),
+            no_answer: Duration::from_secs(10),
+        })
+    }
+
+    fn of(settings: Settings) -> Self {
+        let counters = (0..COUNTERS).map(|_| Default::default()).collect();
+        Self(Arc::new(Shared {
+            settings,
+            table: Mutex::default(),
+            known: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            random: RandomState::new(),
+            counters,
+        }))
+    }
+
+    fn with(self, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = self.0.settings.clone();
+        change(&mut settings);
+        Self::of(settings)
+    }
+
+    /// Sets the clock of the pauses, in place of [`Clock::default`].
+    ///
+    /// Every setting makes new pauses, which share nothing with earlier clones.
+    #[must_use]
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        self.with(|it| it.clock = clock.into())
+    }
+
+    /// Sets how long a call may wait since it began, over all its attempts, in place of a minute.
+    #[must_use]
+    pub fn max_wait(self, max_wait: Duration) -> Self {
+        self.with(|it| it.max_wait = max_wait)
+    }
+
+    /// Sets the longest pause, in place of a day. If a server asks for a longer one, the origin is paused for this
+    /// duration.
+    #[must_use]
+    pub fn longest(self, longest: Duration) -> Self {
+        self.with(|it| it.longest = longest)
+    }
+
+    /// Sets the number of origins that can be paused at once, in place of 100,000. An origin takes up to 64 bytes and
+    /// its name, and more while calls wait for it.
+    ///
+    /// When all are paused and another server refuses a request, that refusal pauses nobody, and is
+    /// [counted](PausesSnapshot::unrecorded).
+    ///
+    /// # Panics
+    ///
+    /// Panics if `max` is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn max_origins(self, max: usize) -> Self {
+        assert!(max > 0, "max_origins cannot be {max}");
+        self.with(|it| it.max_origins = max)
+    }
+
+    /// Refuses the calls to all other origins while every place for an origin is taken by a pause, so that no request
+    /// is sent to an origin whose pause there is no room for.
+    #[must_use]
+    pub fn refusing_when_full(self) -> Self {
+        self.with(|it| it.refuses = true)
+    }
+
+    /// Sets how often a call may repeat its request, in place of 2.
+    #[must_use]
+    pub fn retries(self, retries: u32) -> Self {
+        self.with(|it| it.retries = retries)
+    }
+
+    /// Sets the maximum jitter, in percent of a pause, in place of 10. With 0, pauses are exact.
+    #[must_use]
+    pub fn jitter_percent(self, percent: u8) -> Self {
+        self.with(|it| it.jitter_percent = percent.into())
+    }
+
+    /// Sets the first and the last pause after refusals without a time, in place of a second and a minute. It doubles
+    /// from one to the other.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the first is zero, or longer than the last.
+    #[must_use]
+    #[track_caller]
+    pub fn guesses(self, first: Duration, last: Duration) -> Self {
+        assert!(
+            !first.is_zero() && first <= last,
+            "pauses cannot be guessed from {first:?} to {last:?}"
+        );
+        self.with(|it| (it.first_guess, it.last_guess) = (first, last))
+    }
+
+    /// Sets the time after which a request without an answer no longer counts as in flight while an origin opens, in
+    /// place of ten seconds.
+    #[must_use]
+    pub fn no_answer(self, no_answer: Duration) -> Self {
+        self.with(|it| it.no_answer = no_answer)
+    }
+}
+
+/// Pauses.
+impl Pauses {
+    /// Begins a call to an origin.
+    ///
+    /// # Examples
+    ///
+    /// See [`Call`].
+    pub fn call<O: Display>(&self, origin: O) -> Call<O> {
+        Call::new(Arc::clone(&self.0), origin)
+    }
+
+    /// Checks that an origin is not paused. It may still open step by step.
+    ///
+    /// # Errors
+    ///
+    /// [`Paused`], with the remaining time.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn check(&self, origin: impl Display) -> Result<(), Paused> {
+        let shared = &*self.0;
+        if shared.knows_none() {
+            return Ok(());
+        }
+        let (name, now) = (origin.to_string(), shared.now());
+        let table = shared.lock();
+        match table.origins.get(&*name) {
+            Some(known) if known.is_paused(now) => {
+                let pause = *known.pause_of();
+                drop(table);
+                Err(Paused::new(name, &pause, Some(pause.until), now))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Pauses an origin for a duration, unless it is paused for longer. The [longest](Self::longest) pause and the
+    /// jitter do not apply.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn pause(&self, origin: impl Display, duration: Duration) {
+        let (shared, name) = (&self.0, origin.to_string());
+        let length = Length::Asked(duration, Duration::ZERO);
+        let now = shared.now();
+        shared.pause(&name, length, PausedBy::Caller, 503, now, now);
+    }
+
+    /// Ends the pause of an origin, as if it had been asked to end now: it then opens step by step.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_http::Pauses;
+    ///
+    /// let pauses = Pauses::new();
+    /// pauses.pause("https://example.com:443", Duration::MAX);
+    /// pauses.resume("https://example.com:443");
+    /// assert!(pauses.check("https://example.com:443").is_ok());
+    /// ```
+    pub fn resume(&self, origin: impl Display) {
+        let now = self.0.now();
+        self.0
+            .change(&origin.to_string(), |known| known.resume(now));
+    }
+
+    /// Returns the state at one moment. It takes a time that grows with the number of paused origins.
+    pub fn snapshot(&self) -> PausesSnapshot {
+        let now = self.0.now();
+        let table = self.0.lock();
+        let mut snapshot = PausesSnapshot {
+            unrecorded: table.unrecorded,
+            ..PausesSnapshot::default()
+        };
+        for known in table.origins.values() {
+            snapshot.paused += usize::from(known.is_paused(now));
+            snapshot.opening += usize::from(known.opens(now));
+            snapshot.waiting += known.waiting();
+        }
+        snapshot
+    }
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Pauses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings = &self.0.settings;
+        f.debug_struct("Pauses")
+            .field("max_wait", &settings.max_wait)
+            .field("longest", &settings.longest)
+            .field("max_origins", &settings.max_origins)
+            .field("known", &self.0.known.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn now(&self) -> Tick {
+        self.settings.clock.now()
+    }
+
+    /// Returns whether the table is empty.
+    fn knows_none(&self) -> bool {
+        self.known.load(Ordering::Relaxed) == 0
+    }
+
+    /// Locks the table. No foreign code runs under the lock, so no panic leaves it half changed.
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the index of the counters for an origin.
+    fn counter(&self, origin: &impl Display) -> usize {
+        /// Hashes what is written.
+        struct Hashing<H>(H);
+
+        impl<H: Hasher> Write for Hashing<H> {
+            fn write_str(&mut self, part: &str) -> fmt::Result {
+                self.0.write(part.as_bytes());
+                Ok(())
+            }
+        }
+        let mut hashing = Hashing(self.random.build_hasher());
+        // A hasher takes everything.
+        let _ = write!(hashing, "{origin}");
+        hashing.0.finish() as usize % COUNTERS
+    }
+
+    /// Returns a random part of the maximum jitter, in percent.
+    fn jitter(&self) -> f64 {
+        let random = RandomState::new().hash_one(0);
+        (random >> 11) as f64 / (1_u64 << 53) as f64 * self.settings.jitter_percent
+    }
+
+    /// Returns the length of a pause for which a server asked, or which it left open. A wait of nothing says nothing.
+    fn length(&self, asked: Option<Duration>) -> (Length, PausedBy) {
+        let percent = self.jitter();
+        match asked.filter(|wait| !wait.is_zero()) {
+            Some(wait) => {
+                let wait = wait.min(self.settings.longest);
+                let jitter = wait.mul_f64(percent / 100.0);
+                (Length::Asked(wait, jitter), PausedBy::Server)
+            }
+            None => {
+                let Settings {
+                    first_guess: first,
+                    last_guess: last,
+                    ..
+                } = self.settings;
+                (
+                    Length::Guessed {
+                        first,
+                        last,
+                        percent,
+                    },
+                    PausedBy::Guess,
+                )
+            }
+        }
+    }
+
+    /// Returns the delay before a request that was refused alone is repeated.
+    fn delay(&self, repeats: u32) -> Duration {
+        let doubled = self
+            .settings
+            .first_guess
+            .saturating_mul(1 << repeats.min(31));
+        let delay = doubled.min(self.settings.last_guess);
+        delay.saturating_add(delay.mul_f64(self.jitter() / 100.0))
+    }
+
+    /// Changes an origin, if it is known, and does what follows from that.
+    fn change<R>(self: &Arc<Self>, name: &str, change: impl FnOnce(&mut Origin) -> R) -> Option<R> {
+        let mut table = self.lock();
+        let changed = change(table.origins.get_mut(name)?);
+        let effects = self.settle(&mut table, name);
+        drop(table);
+        self.apply(name, effects);
+        Some(changed)
+    }
+
+    /// Settles an origin, and forgets it when it is open.
+    fn settle(&self, table: &mut Table, name: &str) -> Effects {
+        let Settings {
+            max_wait,
+            no_answer,
+            ..
+        } = self.settings;
+        let mut effects = Effects::default();
+        let Some(known) = table.origins.get_mut(name) else {
+            return effects;
+        };
+        effects.woken = known.settle(max_wait, no_answer, self.now());
+        table.earliest_end = table.earliest_end.min(known.pause_of().until);
+        if known.is_open() {
+            effects.dropped = known.take_alarm();
+            table.origins.remove(name);
+            self.known.store(table.origins.len(), Ordering::Relaxed);
+            return effects;
+        }
+        let next = known.next(max_wait, no_answer);
+        if let Origin::Busy(busy) = known {
+            let is_set = |alarm: &Alarm| next.is_some_and(|next| alarm.due <= next);
+            effects.dropped = busy.alarm.take_if(|alarm| !is_set(alarm));
+            effects.alarm = next.filter(|_| busy.alarm.is_none());
+        }
+        effects
+    }
+
+    /// Does what had to wait for the release of the lock.
+    fn apply(self: &Arc<Self>, name: &str, effects: Effects) {
+        let Effects {
+            woken,
+            alarm,
+            dropped,
+        } = effects;
+        drop(dropped);
+        if let Some(due) = alarm {
+            let on_alarm = OnAlarm {
+                shared: Arc::downgrade(self),
+                origin: name.into(),
+            };
+            let set = Alarm::new(&self.settings.clock, due, &Waker::from(Arc::new(on_alarm)));
+            let mut table = self.lock();
+            let replaced = match table.origins.get_mut(name) {
+                Some(Origin::Busy(busy)) if busy.alarm.as_ref().is_none_or(|it| due < it.due) => {
+                    busy.alarm.replace(set)
+                }
+                _ => Some(set),
+            };
+            drop(table);
+            drop(replaced);
+        }
+        for waker in woken {
+            waker.wake();
+        }
+    }
+
+    /// Pauses an origin. Returns whether it is known then.
+    fn pause(
+        self: &Arc<Self>,
+        name: &str,
+        length: Length,
+        by: PausedBy,
+        status: u16,
+        sent: Tick,
+        now: Tick,
+    ) -> bool {
+        let (in_flight, began) = &self.counters[self.counter(&name)];
+        let mut table = self.lock();
+        if !table.origins.contains_key(name) {
+            if !self.make_room(&mut table, now) {
+                table.unrecorded += 1;
+                return false;
+            }
+            let last = Tick::from_nanos(began.load(Ordering::Relaxed));
+            table.origins.insert(name.into(), Origin::unknown(last));
+            self.known.store(table.origins.len(), Ordering::Relaxed);
+        }
+        let in_flight = in_flight.load(Ordering::Relaxed);
+        let known = table.origins.get_mut(name).expect("it was inserted");
+        if known.pause(length, by, status, sent, in_flight, now) {
+            began.store(known.pause_of().began().as_nanos(), Ordering::Relaxed);
+        }
+        let effects = self.settle(&mut table, name);
+        drop(table);
+        self.apply(name, effects);
+        true
+    }
+
+    /// Makes room for one more origin: forgets those whose pause is over, if there is no room.
+    fn make_room(&self, table: &mut Table, now: Tick) -> bool {
+        if table.origins.len() >= self.settings.max_origins && table.earliest_end <= now {
+            table.origins.retain(|_, known| !known.is_over(now));
+            let ends = table.origins.values().map(|known| known.pause_of().until);
+            table.earliest_end = ends.filter(|end| *end > now).min().unwrap_or_default();
+        }
+        table.origins.len() < self.settings.max_origins
+    }
+}
+
+impl Table {
+    /// Decides about a call to an unknown origin: with the option, it is refused if there is no room for a pause.
+    fn without_room(&self, settings: &Settings, now: Tick) -> Passage {
+        let is_full = self.origins.len() >= settings.max_origins && self.earliest_end > now;
+        let any = self.origins.values().next();
+        match any.filter(|_| settings.refuses && is_full) {
+            Some(known) => Passage::Refused(*known.pause_of(), Some(self.earliest_end)),
+            None => Passage::Passes,
+        }
+    }
+}
+
+/// Settles an origin when its alarm is due.
+struct OnAlarm {
+    shared: Weak<Shared>,
+    origin: Box<str>,
+}
+
+impl Wake for OnAlarm {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.shared.upgrade() {
+            let expired = shared.change(&self.origin, Origin::take_alarm);
+            drop(expired);
+        }
+    }
+}
