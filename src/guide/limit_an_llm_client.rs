@@ -10,7 +10,7 @@
 //! http = "1"
 //! tokio = { version = "1.49", features = ["full"] }
 //! tollgate = { path = "../tollgate" }
-//! tollgate-tower = { path = "../tollgate/crates/tollgate-tower" }
+//! tollgate-http = { path = "../tollgate/crates/tollgate-http" }
 //! ```
 //!
 //! ```

@@ -1,3 +1,67 @@
-//! x
+//! The meaning of HTTP for limits, without a framework: for servers, the address of a client and what a response tells
+//! the client about its limits; for clients, what a response asks for. It has the types of the crate [http] only.
+//!
+//! | task | item |
+//! |---|---|
+//! | identify the client of a request, behind proxies or not | [`ClientIp`] |
+//! | tell clients their limits, and reject a request | [`Rejections`], [`RateLimitHeaders`], [`Policy`] |
+//! | convert an error to a status and a `Retry-After` | [`status`], [`retry_after`] |
+//! | read the limits that a server reports | [`server_limits`] |
+//! | read whether a request was refused, and for how long | [`is_refusal`], [`asked_wait`] |
+//! | report a response to an adaptive limit | [`feedback`] |
+//! | keep the pauses that servers ask for | [`Origins`] |
+//!
+//! The crates [`tollgate-tower`] and [`tollgate-reqwest`] do all of this in layers and middleware. Use this crate with
+//! another framework or client, or for a parser alone.
+//!
+//! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+//! [`tollgate-reqwest`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/
+//!
+//! # Examples
+//!
+//! ```
+//! use std::time::{Duration, SystemTime};
+//! use tollgate_http::server_limits::ServerLimits;
+//!
+//! let response = http::Response::builder()
+//!     .header("x-ratelimit-limit", "60")
+//!     .header("x-ratelimit-remaining", "59")
+//!     .header("x-ratelimit-reset", "30")
+//!     .body(())?;
+//!
+//! let limits = ServerLimits::of(response.headers(), SystemTime::now());
+//! let requests = limits.requests.ok_or("no limit of requests")?;
+//! assert_eq!((requests.limit, requests.remaining), (Some(60), 59));
+//! assert_eq!(requests.reset_after, Some(Duration::from_secs(30)));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
+/// Tests the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod answer;
+mod client_ip;
+mod fields;
+mod head;
+mod origins;
 mod pauses;
-pub use self::pauses::*;
+mod refusal;
+mod rejections;
+pub mod server_limits;
+
+#[doc(no_inline)]
+pub use ipnet::IpNet;
+
+pub use self::answer::{asked_wait, feedback, is_refusal};
+pub use self::client_ip::{ClientIp, ClientIpHeader};
+pub use self::fields::{Policy, RateLimitHeaders};
+pub use self::head::Head;
+pub use self::origins::{Origins, origin};
+pub use self::pauses::{Call, Meaning, Next, Paused, PausedBy, Pauses, PausesSnapshot};
+pub use self::refusal::{Answer, retry_after, status};
+pub use self::rejections::Rejections;

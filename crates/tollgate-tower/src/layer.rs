@@ -8,7 +8,7 @@ use http::StatusCode;
 use http::response::Parts;
 use tower_layer::Layer;
 
-use super::head::{ByHead, ByRequest};
+use super::choose::{ByHead, ByRequest};
 use super::{Answer, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService};
 use tollgate::adaptive::Feedback;
 use tollgate::throttle::{Adaptive, Inspect};
@@ -301,9 +301,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// ```
     #[track_caller]
     pub fn status(mut self, status: StatusCode) -> Self {
-        let is_error = status.is_client_error() || status.is_server_error();
-        assert!(is_error, "a rejection cannot have the status {status}");
-        self.answers.status = status;
+        self.answers.rejections = self.answers.rejections.status(status);
         self
     }
 
@@ -352,19 +350,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     where
         T: Inspect,
     {
-        let policies: Vec<_> = policies.into_iter().collect();
-        for (index, policy) in policies.iter().enumerate() {
-            let mut before = policies[..index].iter();
-            let same = before.any(|other| other.quoted == policy.quoted);
-            assert!(!same, "two policies are named {policy}");
-            assert!(
-                !policy.is_reserved(),
-                "the name {policy} is for limits without a policy"
-            );
-        }
-        let responses = &mut self.answers;
-        responses.policies = policies;
-        responses.inspect = Some(T::inspect);
+        self.answers.rejections = self.answers.rejections.policies(policies);
+        self.answers.inspect = Some(T::inspect);
         self
     }
 
@@ -380,9 +367,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     where
         T: Inspect,
     {
-        let responses = &mut self.answers;
-        responses.headers = Some(headers);
-        responses.inspect = Some(T::inspect);
+        self.answers.rejections = self.answers.rejections.headers(headers);
+        self.answers.inspect = Some(T::inspect);
         self
     }
 
@@ -419,7 +405,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     #[doc(alias = "error_handler")]
     #[doc(alias = "GovernorError")]
     pub fn answer(mut self, answer: Answer) -> Self {
-        self.answers.answer = answer;
+        self.answers.rejections = self.answers.rejections.answer(answer);
         self
     }
 

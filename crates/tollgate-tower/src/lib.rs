@@ -126,26 +126,22 @@
 struct Readme;
 
 mod body;
-mod client_ip;
-mod fields;
+mod choose;
 pub mod guide;
-mod head;
 mod layer;
-mod refusal;
 mod respond;
 mod retry_after;
-pub mod server_limits;
 mod service;
 
 #[doc(no_inline)]
-pub use ipnet::IpNet;
+pub use tollgate_http::{
+    Answer, ClientIp, ClientIpHeader, Head, IpNet, Policy, RateLimitHeaders, feedback, retry_after,
+    server_limits, status,
+};
 
 pub use self::body::ThrottledBody;
-pub use self::client_ip::{ClientIp, ClientIpHeader};
-pub use self::fields::{Policy, RateLimitHeaders};
-pub use self::head::{ByHead, ByRequest, Choose, Head};
+pub use self::choose::{ByHead, ByRequest, Choose};
 pub use self::layer::ThrottleLayer;
-pub use self::refusal::{Answer, retry_after, status};
-pub use self::respond::{Errors, Responses, feedback};
+pub use self::respond::{Errors, Responses};
 pub use self::retry_after::{Attempts, RetryAfterFuture, RetryAfterLayer, RetryAfterService};
 pub use self::service::{ResponseFuture, ThrottleService};

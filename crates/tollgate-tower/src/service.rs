@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use pin_project::{pin_project, pinned_drop};
 use tower_service::Service;
 
-use super::head::Choose;
+use super::choose::Choose;
 use super::respond::Respond;
 use super::{Responses, ThrottleLayer};
 use tollgate::wait::{Timeout, Waiting};

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, StatusCode};
 use tollgate::rate::{Charge, Hold};
 use tollgate::{AcquireError, Algorithm, Quota, RateLimiter, all};
-use tollgate_tower::server_limits::{ServerLimits, Window};
+use tollgate_http::server_limits::{ServerLimits, Window};
 
 /// A provider may ask for any pause, and a pause cannot be taken back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

@@ -123,7 +123,7 @@ fn print_lines(shell: &Shell, core: &Crate) -> Result<()> {
     println!("{:8} lines of code in throttle/", rooms["throttle"]);
     let mut all = rooms.values().sum::<usize>();
     println!("{all:8} lines of code in src, without tests (--rooms)");
-    for name in ["tollgate-tower", "tollgate-io", "tollgate-observe"] {
+    for name in ["tollgate-http", "tollgate-tower", "tollgate-io", "tollgate-observe"] {
         let mut lines = 0;
         for path in uses::sources(shell, &Path::new("crates").join(name).join("src"))? {
             lines += uses::code(shell, &path)?.len();

@@ -1,12 +1,16 @@
-//! [`Alarm`]: calls a waker at a tick of a clock, without a task or thread of its own.
+//! [`Alarm`]: settles an origin at a tick of the clock, without a task or thread of its own.
 
 use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tollgate::time::Tick;
 use tollgate::wait::Waiting;
 use tollgate::{Clock, Gate, Throttle};
+
+use super::Shared;
 
 /// The wait for a time, on the timer of a clock.
 pub(super) type Sleep = Pin<Box<Waiting<<Gate as Throttle>::Enter>>>;
@@ -18,23 +22,59 @@ pub(super) fn sleep(clock: &Clock, duration: Duration) -> Sleep {
     Box::pin(gate.acquire_owned())
 }
 
-/// A waker that is called at a tick, unless the alarm is dropped before.
+/// What an alarm calls.
+pub(super) struct OnAlarm {
+    shared: Weak<Shared>,
+    origin: Box<str>,
+    /// Written and read with the lock of the table.
+    has_fired: AtomicBool,
+}
+
+impl Wake for OnAlarm {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.shared.upgrade() {
+            let fired = shared.change(&self.origin, |known| {
+                self.has_fired.store(true, Ordering::Relaxed);
+                known.take_alarm()
+            });
+            drop(fired);
+        }
+    }
+}
+
+/// Settles an origin at a tick, unless it is dropped before.
 pub(super) struct Alarm {
     pub(super) due: Tick,
+    on_alarm: Arc<OnAlarm>,
     _sleep: Sleep,
 }
 
 impl Alarm {
-    /// Sets an alarm. It may call the waker at once, so it needs to be called without a lock.
-    pub(super) fn new(clock: &Clock, due: Tick, waker: &Waker) -> Self {
+    /// Sets an alarm. It may fire at once, so this needs to be called without the lock.
+    pub(super) fn new(shared: &Arc<Shared>, origin: &str, due: Tick) -> Self {
+        let on_alarm = Arc::new(OnAlarm {
+            shared: Arc::downgrade(shared),
+            origin: origin.into(),
+            has_fired: AtomicBool::new(false),
+        });
+        let (clock, waker) = (&shared.settings.clock, Waker::from(Arc::clone(&on_alarm)));
         let mut sleep = sleep(clock, due.saturating_since(clock.now()));
         if sleep
             .as_mut()
-            .poll(&mut Context::from_waker(waker))
+            .poll(&mut Context::from_waker(&waker))
             .is_ready()
         {
-            waker.wake_by_ref();
+            waker.wake();
         }
-        Self { due, _sleep: sleep }
+        Self {
+            due,
+            on_alarm,
+            _sleep: sleep,
+        }
+    }
+
+    /// Returns whether it has settled the origin already. Requires the lock.
+    pub(super) fn has_fired(&self) -> bool {
+        self.on_alarm.has_fired.load(Ordering::Relaxed)
     }
 }

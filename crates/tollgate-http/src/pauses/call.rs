@@ -7,22 +7,12 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use http::{HeaderMap, StatusCode};
 use tollgate::time::Tick;
 
 use super::alarm::{Sleep, sleep};
-use super::origin::{Passage, Place};
-use super::{Paused, Shared};
-
-/// What an answer means for its origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// It is no refusal.
-    Success,
-    /// The request was refused alone, for example because one path is overloaded.
-    RefusedAlone,
-    /// The origin refuses requests, for this long if it said so.
-    Refused(Option<Duration>),
-}
+use super::origin::{Passage, Place, Refusal};
+use super::{Meaning, Paused, Shared};
 
 /// What a client does with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -144,9 +134,18 @@ impl<O: Display> Call<O> {
         may
     }
 
-    /// Reads what the answer means, and returns what to do with it. `may_repeat` says whether the request can be sent
-    /// again.
-    pub fn answered(&mut self, status: u16, meaning: Meaning, may_repeat: bool) -> Next {
+    /// Reads the head of the response, and returns what to do with it. `may_repeat` says whether the request can be
+    /// sent again. A response with `x-should-retry: false` is returned.
+    pub fn answered(&mut self, status: StatusCode, headers: &HeaderMap, may_repeat: bool) -> Next {
+        let meaning = self.shared.settings.meaning(status, headers);
+        let is_final = headers
+            .get("x-should-retry")
+            .is_some_and(|it| it == "false");
+        self.answered_as(status, meaning, may_repeat && !is_final)
+    }
+
+    /// Does the same for a response of this meaning, for protocols whose status is elsewhere.
+    pub fn answered_as(&mut self, status: StatusCode, meaning: Meaning, may_repeat: bool) -> Next {
         let shared = &self.shared;
         let now = shared.now();
         let (sent, place) = (self.sent.map_or(now, |(sent, _)| sent), self.place);
@@ -167,7 +166,15 @@ impl<O: Display> Call<O> {
             }
             Meaning::Refused(asked) => {
                 let (length, by) = shared.length(asked);
-                shared.pause(&name, length, by, status, sent, now)
+                let place = Some(place);
+                let refusal = Refusal {
+                    length,
+                    by,
+                    status,
+                    place,
+                    sent,
+                };
+                shared.pause(&name, &refusal, now)
             }
         };
         self.end_attempt();

@@ -8,6 +8,7 @@
 mod alarm;
 mod budget;
 mod call;
+mod meaning;
 mod opening;
 mod origin;
 mod paused;
@@ -16,18 +17,20 @@ use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Wake, Waker};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, SystemTime};
 
+use http::{HeaderMap, StatusCode};
 use tollgate::Clock;
 use tollgate::time::Tick;
 
 use self::alarm::Alarm;
 use self::budget::Budget;
-pub use self::call::{Call, Meaning, Next};
+pub use self::call::{Call, Next};
+pub use self::meaning::Meaning;
 pub use self::origin::PausedBy;
-use self::origin::{Length, Origin, Passage};
+use self::origin::{Length, Origin, Passage, Refusal};
 pub use self::paused::Paused;
 
 /// The number of counters of requests in flight.
@@ -45,6 +48,21 @@ struct Settings {
     first_guess: Duration,
     last_guess: Duration,
     no_answer: Duration,
+    classify: Option<Arc<Classify>>,
+    wall_clock: fn() -> SystemTime,
+}
+
+type Classify = dyn Fn(StatusCode, &HeaderMap, Meaning) -> Meaning + Send + Sync;
+
+impl Settings {
+    /// Returns what a response means.
+    fn meaning(&self, status: StatusCode, headers: &HeaderMap) -> Meaning {
+        let meaning = Meaning::of(status, headers, self.wall_clock);
+        match &self.classify {
+            Some(classify) => classify(status, headers, meaning),
+            None => meaning,
+        }
+    }
 }
 
 struct Shared {
@@ -55,12 +73,11 @@ struct Shared {
     /// The number of calls that have begun.
     calls: AtomicU64,
     random: RandomState,
-    /// For the origins whose names have the same hash: the requests in flight, and the tick at which the last pause
+    /// For the origins whose names have the same hash: the requests in flight, and the tick just after the last pause
     /// began.
     counters: Box<[(AtomicU32, AtomicU64)]>,
 }
 
-#[derive(Default)]
 struct Table {
     origins: HashMap<Box<str>, Origin>,
     /// No pause in the table ends earlier.
@@ -68,6 +85,17 @@ struct Table {
     /// The refusals of origins for which there was no room.
     unrecorded: u64,
     budget: Budget,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            origins: HashMap::new(),
+            earliest_end: Tick::from_nanos(u64::MAX),
+            unrecorded: 0,
+            budget: Budget::default(),
+        }
+    }
 }
 
 /// What has to be done after the lock is released.
@@ -148,6 +176,8 @@ impl Pauses {
             first_guess: Duration::from_secs(1),
             last_guess: Duration::from_secs(60),
             no_answer: Duration::from_secs(10),
+            classify: None,
+            wall_clock: SystemTime::now,
         })
     }
 
@@ -247,6 +277,36 @@ impl Pauses {
     pub fn no_answer(self, no_answer: Duration) -> Self {
         self.with(|it| it.no_answer = no_answer)
     }
+
+    /// Sets a closure that decides what a response means. It gets the head of the response and [the usual
+    /// meaning](Meaning#usual-meanings).
+    ///
+    /// # Examples
+    ///
+    /// Two servers behind one name, of which one refuses with a 429, which says nothing about the other:
+    ///
+    /// ```
+    /// use tollgate_http::{Meaning, Pauses};
+    ///
+    /// let pauses = Pauses::new().classify(|status, _, meaning| match status.as_u16() {
+    ///     429 => Meaning::RefusedAlone,
+    ///     _ => meaning,
+    /// });
+    /// ```
+    #[must_use]
+    pub fn classify(
+        self,
+        classify: impl Fn(StatusCode, &HeaderMap, Meaning) -> Meaning + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|it| it.classify = Some(Arc::new(classify)))
+    }
+
+    /// Sets the wall clock for points in time in fields of a response that has no `Date`, in place of
+    /// [`SystemTime::now`].
+    #[must_use]
+    pub fn wall_clock(self, now: fn() -> SystemTime) -> Self {
+        self.with(|it| it.wall_clock = now)
+    }
 }
 
 /// Pauses.
@@ -294,9 +354,15 @@ impl Pauses {
     /// See [the type](Self).
     pub fn pause(&self, origin: impl Display, duration: Duration) {
         let (shared, name) = (&self.0, origin.to_string());
-        let length = Length::Asked(duration, Duration::ZERO);
         let now = shared.now();
-        shared.pause(&name, length, PausedBy::Caller, 503, now, now);
+        let refusal = Refusal {
+            length: Length::Asked(duration, Duration::ZERO),
+            by: PausedBy::Caller,
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            place: None,
+            sent: now,
+        };
+        shared.pause(&name, &refusal, now);
     }
 
     /// Ends the pause of an origin, as if it had been asked to end now: it then opens step by step.
@@ -476,14 +542,12 @@ impl Shared {
         } = effects;
         drop(dropped);
         if let Some(due) = alarm {
-            let on_alarm = OnAlarm {
-                shared: Arc::downgrade(self),
-                origin: name.into(),
-            };
-            let set = Alarm::new(&self.settings.clock, due, &Waker::from(Arc::new(on_alarm)));
+            let set = Alarm::new(self, name, due);
             let mut table = self.lock();
             let replaced = match table.origins.get_mut(name) {
-                Some(Origin::Busy(busy)) if busy.alarm.as_ref().is_none_or(|it| due < it.due) => {
+                Some(Origin::Busy(busy))
+                    if !set.has_fired() && busy.alarm.as_ref().is_none_or(|it| due < it.due) =>
+                {
                     busy.alarm.replace(set)
                 }
                 _ => Some(set),
@@ -497,71 +561,50 @@ impl Shared {
     }
 
     /// Pauses an origin. Returns whether it is known then.
-    fn pause(
-        self: &Arc<Self>,
-        name: &str,
-        length: Length,
-        by: PausedBy,
-        status: u16,
-        sent: Tick,
-        now: Tick,
-    ) -> bool {
-        let (in_flight, began) = &self.counters[self.counter(&name)];
+    fn pause(self: &Arc<Self>, name: &str, refusal: &Refusal, now: Tick) -> bool {
+        let (in_flight, known_until) = &self.counters[self.counter(&name)];
         let mut table = self.lock();
         if !table.origins.contains_key(name) {
-            if !self.make_room(&mut table, now) {
+            if !table.make_room(self.settings.max_origins, now) {
                 table.unrecorded += 1;
                 return false;
             }
-            let last = Tick::from_nanos(began.load(Ordering::Relaxed));
-            table.origins.insert(name.into(), Origin::unknown(last));
+            let known = Tick::from_nanos(known_until.load(Ordering::Relaxed));
+            table.origins.insert(name.into(), Origin::unknown(known));
             self.known.store(table.origins.len(), Ordering::Relaxed);
         }
         let in_flight = in_flight.load(Ordering::Relaxed);
         let known = table.origins.get_mut(name).expect("it was inserted");
-        if known.pause(length, by, status, sent, in_flight, now) {
-            began.store(known.pause_of().began().as_nanos(), Ordering::Relaxed);
+        if known.pause(refusal, in_flight, now) {
+            let known = known.pause_of().known_until;
+            known_until.store(known.as_nanos(), Ordering::Relaxed);
         }
         let effects = self.settle(&mut table, name);
         drop(table);
         self.apply(name, effects);
         true
     }
-
-    /// Makes room for one more origin: forgets those whose pause is over, if there is no room.
-    fn make_room(&self, table: &mut Table, now: Tick) -> bool {
-        if table.origins.len() >= self.settings.max_origins && table.earliest_end <= now {
-            table.origins.retain(|_, known| !known.is_over(now));
-            let ends = table.origins.values().map(|known| known.pause_of().until);
-            table.earliest_end = ends.filter(|end| *end > now).min().unwrap_or_default();
-        }
-        table.origins.len() < self.settings.max_origins
-    }
 }
 
 impl Table {
-    /// Decides about a call to an unknown origin: with the option, it is refused if there is no room for a pause.
-    fn without_room(&self, settings: &Settings, now: Tick) -> Passage {
-        let is_full = self.origins.len() >= settings.max_origins && self.earliest_end > now;
-        let any = self.origins.values().next();
-        match any.filter(|_| settings.refuses && is_full) {
+    /// Makes room for one more origin: if there is none, forgets the origins whose pause is over. Returns whether there
+    /// is room.
+    fn make_room(&mut self, max_origins: usize, now: Tick) -> bool {
+        if self.origins.len() >= max_origins && self.earliest_end <= now {
+            self.origins.retain(|_, known| !known.is_over(now));
+            let ends = self.origins.values().map(|known| known.pause_of().until);
+            let earliest = ends.filter(|end| *end > now).min();
+            self.earliest_end = earliest.unwrap_or(Tick::from_nanos(u64::MAX));
+        }
+        self.origins.len() < max_origins
+    }
+
+    /// Returns the pause for which a call to an unknown origin is refused, if there is no room for a pause of its own.
+    fn without_room(&mut self, settings: &Settings, now: Tick) -> Passage {
+        let refuses = settings.refuses && !self.make_room(settings.max_origins, now);
+        match self.origins.values().next().filter(|_| refuses) {
             Some(known) => Passage::Refused(*known.pause_of(), Some(self.earliest_end)),
             None => Passage::Passes,
-        }
-    }
-}
-
-/// Settles an origin when its alarm is due.
-struct OnAlarm {
-    shared: Weak<Shared>,
-    origin: Box<str>,
-}
-
-impl Wake for OnAlarm {
-    fn wake(self: Arc<Self>) {
-        if let Some(shared) = self.shared.upgrade() {
-            let expired = shared.change(&self.origin, Origin::take_alarm);
-            drop(expired);
         }
     }
 }

@@ -12,6 +12,7 @@ use std::mem;
 use std::task::Waker;
 use std::time::Duration;
 
+use http::StatusCode;
 use tollgate::time::Tick;
 
 use super::opening::{ONE, Opening};
@@ -39,11 +40,11 @@ pub enum PausedBy {
 #[derive(Clone, Copy)]
 pub(super) struct Pause {
     pub(super) until: Tick,
-    /// Refusals of requests that were sent earlier are known.
-    began: Tick,
+    /// Refusals of requests that were sent before this tick, just after the pause began, are no news.
+    pub(super) known_until: Tick,
     /// Half of the requests that were in flight when it began, in tenths.
     threshold: u32,
-    pub(super) status: u16,
+    pub(super) status: StatusCode,
     /// The number of guesses since the last success.
     guesses: u8,
     pub(super) by: PausedBy,
@@ -73,7 +74,18 @@ pub(super) enum Passage {
     Refused(Pause, Option<Tick>),
 }
 
+/// What pauses an origin.
+pub(super) struct Refusal {
+    pub(super) length: Length,
+    pub(super) by: PausedBy,
+    pub(super) status: StatusCode,
+    /// The call that was refused, if it was one, and when its request was sent.
+    pub(super) place: Option<Place>,
+    pub(super) sent: Tick,
+}
+
 /// The length of a new pause.
+#[derive(Clone, Copy)]
 pub(super) enum Length {
     /// The duration, and a jitter.
     Asked(Duration, Duration),
@@ -85,20 +97,14 @@ pub(super) enum Length {
     },
 }
 
-impl Pause {
-    pub(super) fn began(&self) -> Tick {
-        self.began
-    }
-}
-
 impl Origin {
     /// Creates an origin without a pause, for [`pause`](Self::pause).
-    pub(super) fn unknown(began: Tick) -> Self {
+    pub(super) fn unknown(known_until: Tick) -> Self {
         Self::Quiet(Pause {
             until: Tick::default(),
-            began,
+            known_until,
             threshold: ONE,
-            status: 0,
+            status: StatusCode::SERVICE_UNAVAILABLE,
             guesses: 0,
             by: PausedBy::Guess,
         })
@@ -232,20 +238,18 @@ impl Origin {
 
     /// Pauses, unless a refusal says nothing new: a request that was sent before the pause began was refused without a
     /// time, or the pause lasts longer. Returns whether it is a new end.
-    pub(super) fn pause(
-        &mut self,
-        length: Length,
-        by: PausedBy,
-        status: u16,
-        sent: Tick,
-        in_flight: u32,
-        now: Tick,
-    ) -> bool {
+    pub(super) fn pause(&mut self, refusal: &Refusal, in_flight: u32, now: Tick) -> bool {
+        let Refusal { sent, by, .. } = *refusal;
+        if let (Some(place), Self::Busy(busy)) = (refusal.place, &mut *self) {
+            if let Some(opening) = &mut busy.opening {
+                opening.take_back(place);
+            }
+        }
         let is_paused = self.is_paused(now);
         let former = *self.pause_of();
-        let (wait, jitter) = match length {
+        let (wait, jitter) = match refusal.length {
             Length::Asked(wait, jitter) => (wait, jitter),
-            Length::Guessed { .. } if is_paused || sent < former.began => return false,
+            Length::Guessed { .. } if is_paused || sent < former.known_until => return false,
             Length::Guessed {
                 first,
                 last,
@@ -270,13 +274,13 @@ impl Origin {
         let current = current.unwrap_or(in_flight.saturating_mul(ONE));
         let pause = self.pause_mut();
         if !is_paused {
-            pause.began = now;
+            pause.known_until = now.saturating_add(Duration::from_nanos(1));
             if current > ONE + ONE / 2 {
                 pause.threshold = (current / 2).max(ONE);
             }
         }
         pause.until = now.saturating_add(wait).saturating_add(jitter);
-        (pause.status, pause.guesses, pause.by) = (status, guesses, by);
+        (pause.status, pause.guesses, pause.by) = (refusal.status, guesses, by);
         true
     }
 

@@ -29,9 +29,12 @@ impl Paused {
     ) -> Self {
         Self {
             origin: origin.into(),
-            remaining: until.map(|until| until.saturating_since(now)),
+            remaining: until.map(|until| match until.as_nanos() {
+                u64::MAX => Duration::MAX,
+                _ => until.saturating_since(now),
+            }),
             by: pause.by,
-            status: StatusCode::from_u16(pause.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
+            status: pause.status,
         }
     }
 

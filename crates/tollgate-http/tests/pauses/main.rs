@@ -1,6 +1,7 @@
-//! Clients of servers that refuse requests, in paused time: whatever the server does, the client keeps its pauses and
-//! comes back to its former rate.
+//! Pauses of origins: none is passed, whoever asks and however long it lasts; and whoever waits goes on in order.
 
-mod server;
-mod world;
-mod worlds;
+mod crowds;
+mod lasting;
+mod opening;
+mod refusals;
+mod setup;

@@ -1,10 +1,8 @@
 //! [`RetryAfterLayer`]: makes clients wait as long as servers ask them to.
 //!
-//! `answer` reads the answers, `origins` has a gate for each origin, and `service` takes a request through
-//! tower and decides how it continues after each answer.
+//! `service` takes a request through tower and decides how it continues after each answer. The meaning of an answer,
+//! and the gates of the origins, are in `tollgate-http`.
 
-mod answer;
-mod origins;
 mod service;
 
 use std::fmt;
@@ -15,11 +13,10 @@ use std::time::{Duration, SystemTime};
 use http_body::Body;
 use tower_layer::Layer;
 
-pub(super) use self::answer::{asked_wait, is_refusal};
-use self::origins::Origins;
 pub use self::service::Attempts;
 pub use self::service::{RetryAfterFuture, RetryAfterService};
 use tollgate::{Clock, RateLimiter};
+use tollgate_http::Origins;
 
 /// Makes an HTTP client wait as long as servers ask it to. The wait applies to all requests to that server,
 /// not only to the refused one.
@@ -391,7 +388,7 @@ impl<B> RetryAfterLayer<B> {
     #[track_caller]
     pub fn max_origins(mut self, max: usize) -> Self {
         assert!(max > 0, "max_origins cannot be {max}");
-        self.origins = Arc::new(Origins::new(max, self.origins.clock.clone()));
+        self.origins = Arc::new(Origins::new(max, self.origins.clock().clone()));
         self
     }
 
@@ -402,7 +399,7 @@ impl<B> RetryAfterLayer<B> {
     ///
     /// See [the type](Self).
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.origins = Arc::new(Origins::new(self.origins.max, clock.into()));
+        self.origins = Arc::new(Origins::new(self.origins.max(), clock.into()));
         self
     }
 
@@ -506,7 +503,7 @@ impl<B> fmt::Debug for RetryAfterLayer<B> {
             .field("jitter_percent", &self.jitter_percent)
             .field("any_status", &self.any_status)
             .field("paused", &self.paused)
-            .field("max_origins", &self.origins.max)
+            .field("max_origins", &self.origins.max())
             .finish_non_exhaustive()
     }
 }

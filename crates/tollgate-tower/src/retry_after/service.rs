@@ -16,11 +16,10 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use pin_project::pin_project;
 use tollgate::wait::Waiting;
 use tollgate::{Gate, Throttle};
+use tollgate_http::{asked_wait, is_refusal, origin};
 use tower_service::Service;
 
 use super::RetryAfterLayer;
-use super::answer::{asked_wait, is_refusal};
-use super::origins::origin;
 
 /// A service that waits as long as servers ask it to, created by a [`RetryAfterLayer`]. Clones
 /// share the gates.

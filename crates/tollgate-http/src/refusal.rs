@@ -13,7 +13,7 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// The form of a rejection. See [`ThrottleLayer::answer`](super::ThrottleLayer::answer).
+/// The form of a rejection. See [`Rejections::answer`](super::Rejections::answer).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Answer {
@@ -22,7 +22,7 @@ pub enum Answer {
     Empty,
     /// A body of `application/problem+json` (RFC 9457) with the problem types of
     /// draft-ietf-httpapi-ratelimit-headers-11: `quota-exceeded`, or `temporary-reduced-capacity`
-    /// for 503. It names the violated [policy](super::ThrottleLayer::policies), if there
+    /// for 503. It names the violated [policy](super::Rejections::policies), if there
     /// are policies.
     ProblemJson,
     /// A gRPC answer that consists only of trailers: `RESOURCE_EXHAUSTED` (8), or `UNAVAILABLE`
@@ -32,14 +32,14 @@ pub enum Answer {
 
 /// Returns the status for an error: 429 Too Many Requests if a later request may be admitted, 413
 /// Content Too Large if the request costs more than the limit gives now, and 503 Service
-/// Unavailable if the client is not the cause. The [table](crate#refusals) has all kinds.
+/// Unavailable if the client is not the cause.
 ///
 /// # Examples
 ///
 /// A handler that enforces a limit by itself:
 ///
 /// ```
-/// use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+/// use http::{HeaderName, HeaderValue, StatusCode, header};
 /// use tollgate::{AcquireError, Quota, RateLimiter};
 ///
 /// static MAILS: RateLimiter = RateLimiter::new(Quota::per_hour(1));
@@ -47,8 +47,8 @@ pub enum Answer {
 /// type Refused = (StatusCode, Option<[(HeaderName, HeaderValue); 1]>);
 ///
 /// fn refused(error: AcquireError) -> Refused {
-///     let after = tollgate_tower::retry_after(&error).map(|value| [(header::RETRY_AFTER, value)]);
-///     (tollgate_tower::status(&error), after)
+///     let after = tollgate_http::retry_after(&error).map(|value| [(header::RETRY_AFTER, value)]);
+///     (tollgate_http::status(&error), after)
 /// }
 ///
 /// fn send() -> Result<(), Refused> {
@@ -79,20 +79,20 @@ pub fn status(error: &AcquireError) -> StatusCode {
 /// use tollgate::{AcquireError, ErrorKind};
 ///
 /// let error = AcquireError::limited(Duration::from_millis(1001));
-/// assert_eq!(tollgate_tower::retry_after(&error).unwrap(), "2");
-/// assert!(tollgate_tower::retry_after(&AcquireError::new(ErrorKind::NoPermits)).is_none());
+/// assert_eq!(tollgate_http::retry_after(&error).unwrap(), "2");
+/// assert!(tollgate_http::retry_after(&AcquireError::new(ErrorKind::NoPermits)).is_none());
 /// ```
 pub fn retry_after(error: &AcquireError) -> Option<HeaderValue> {
     known(error).map(|after| HeaderValue::from(whole_seconds(after)))
 }
 
 /// Returns the time until the next try, if it is known.
-pub(super) fn known(error: &AcquireError) -> Option<Duration> {
+pub(crate) fn known(error: &AcquireError) -> Option<Duration> {
     error.retry_after().filter(|after| *after < Duration::MAX)
 }
 
 /// Returns whether a later request may be admitted.
-pub(super) fn may_retry(error: &AcquireError) -> bool {
+pub(crate) fn may_retry(error: &AcquireError) -> bool {
     matches!(
         error.kind(),
         ErrorKind::RateLimited
@@ -104,12 +104,12 @@ pub(super) fn may_retry(error: &AcquireError) -> bool {
 }
 
 /// The data of a rejection.
-pub(super) struct Refusal<'a> {
-    pub(super) status: StatusCode,
+pub(crate) struct Refusal<'a> {
+    pub(crate) status: StatusCode,
     /// The time until the next try, if it is known.
-    pub(super) after: Option<Duration>,
+    pub(crate) after: Option<Duration>,
     /// The violated policy, if it is known.
-    pub(super) violated: Option<&'a Policy>,
+    pub(crate) violated: Option<&'a Policy>,
 }
 
 impl Refusal<'_> {
@@ -127,7 +127,7 @@ impl Refusal<'_> {
     }
 
     /// Writes the fields, and returns the status and the text of the body.
-    pub(super) fn write(&self, answer: Answer, to: &mut HeaderMap) -> (StatusCode, String) {
+    pub(crate) fn write(&self, answer: Answer, to: &mut HeaderMap) -> (StatusCode, String) {
         to.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if answer == Answer::Grpc {
             self.write_grpc(to);

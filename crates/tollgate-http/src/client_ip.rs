@@ -54,8 +54,8 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// use std::net::SocketAddr;
 ///
 /// use axum::extract::ConnectInfo;
-/// use axum::http::Request;
-/// use tollgate_tower::{ClientIp, IpNet};
+/// use http::Request;
+/// use tollgate_http::{ClientIp, IpNet};
 /// use tollgate::{Keyed, Quota};
 ///
 /// let client_ip = ClientIp::peer(|extensions| {
@@ -136,14 +136,14 @@ impl ClientIp {
     /// # Examples
     ///
     /// ```
-    /// use axum::http::Request;
-    /// use tollgate_tower::ClientIp;
+    /// use http::Request;
+    /// use tollgate_http::ClientIp;
     ///
     /// let list = "6.6.6.6, 1.2.3.4, 10.0.0.2";
     /// let request = Request::get("/").header("x-forwarded-for", list).body(())?;
     /// let client_ip = ClientIp::peer(|_| Some(([10, 0, 0, 1], 80).into())).behind(2);
     /// assert_eq!(client_ip.of(&request).to_string(), "1.2.3.4/32");
-    /// # Ok::<_, axum::http::Error>(())
+    /// # Ok::<_, http::Error>(())
     /// ```
     #[track_caller]
     pub fn behind(mut self, proxies: usize) -> Self {
@@ -165,8 +165,8 @@ impl ClientIp {
     /// # Examples
     ///
     /// ```
-    /// use axum::http::Request;
-    /// use tollgate_tower::ClientIp;
+    /// use http::Request;
+    /// use tollgate_http::ClientIp;
     ///
     /// let list = "6.6.6.6, 1.2.3.4, 10.0.0.2";
     /// let request = Request::get("/").header("x-forwarded-for", list).body(())?;
@@ -186,8 +186,8 @@ impl ClientIp {
     /// # Examples
     ///
     /// ```
-    /// use axum::http::{HeaderName, Request};
-    /// use tollgate_tower::{ClientIp, ClientIpHeader};
+    /// use http::{HeaderName, Request};
+    /// use tollgate_http::{ClientIp, ClientIpHeader};
     ///
     /// let request = Request::get("/")
     ///     .header("forwarded", r#"for="[2001:db8:1:2::3]:4711";proto=https"#)
@@ -201,7 +201,7 @@ impl ClientIp {
     /// let name = HeaderName::from_static("x-real-ip");
     /// let custom = client_ip.header(ClientIpHeader::Named(name));
     /// assert_eq!(custom.of(&request).to_string(), "1.2.3.4/32");
-    /// # Ok::<_, axum::http::Error>(())
+    /// # Ok::<_, http::Error>(())
     /// ```
     pub fn header(mut self, header: ClientIpHeader) -> Self {
         self.header = header;
@@ -224,8 +224,8 @@ impl ClientIp {
     /// # Examples
     ///
     /// ```
-    /// use axum::http::Request;
-    /// use tollgate_tower::ClientIp;
+    /// use http::Request;
+    /// use tollgate_http::ClientIp;
     ///
     /// let client_ip = ClientIp::peer(|_| Some(([1, 2, 3, 4], 80).into())).prefixes(24, 56);
     /// assert_eq!(client_ip.of(&Request::new(())).to_string(), "1.2.3.0/24");
@@ -308,7 +308,7 @@ fn unmapped(network: IpNet) -> IpNet {
 
 /// Returns the address in an element of `X-Forwarded-For`: an IP address, with or without a port,
 /// in brackets or not.
-pub(super) fn address(element: &[u8]) -> Option<IpAddr> {
+pub(crate) fn address(element: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(element).ok()?.trim_matches([' ', '\t']);
     if let Some(text) = text.strip_prefix('[') {
         let (address, rest) = text.split_once(']')?;
@@ -336,7 +336,7 @@ fn is_port(port: &str) -> bool {
 }
 
 /// Returns the address in an element of `Forwarded`, RFC 7239: that of its only parameter `for`.
-pub(super) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+pub(crate) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     let mut values = RightSplit::new(element, b';').filter_map(|parameter| {
         let parameter = parameter.trim_ascii();
         let (name, value) = parameter.split_at_checked(4)?;

@@ -1,5 +1,7 @@
 //! Servers.
 
+use std::fmt::{self, Display};
+
 use tollgate_http::Meaning;
 
 /// The answer to a request: the status, what it means, and the seconds until it comes.
@@ -13,6 +15,16 @@ pub(crate) enum Field {
     Ceil,
     /// In whole seconds, rounded down: it may be zero.
     Floor,
+}
+
+impl Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::No => "no field",
+            Self::Ceil => "field rounded up",
+            Self::Floor => "field rounded down",
+        })
+    }
 }
 
 pub(crate) trait Server {

@@ -5,29 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::LocalSet;
-use tokio::time::{Instant, sleep, timeout};
+use http::StatusCode;
+use oorandom::Rand64;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tollgate::{Clock, Semaphore};
 use tollgate_http::{Meaning, Next, Pauses};
 
 use super::server::Server;
-
-/// A source of numbers, the same for each seed.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    /// Returns a number from 0 to 1 (xorshift64*).
-    pub(crate) fn next(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
 
 /// How the callers behave.
 #[derive(Clone)]
@@ -39,11 +24,14 @@ pub(crate) struct Setup {
     /// Each caller makes one call only.
     pub(crate) once: bool,
     pub(crate) seconds: f64,
+    /// What the server can answer a second.
+    pub(crate) capacity: f64,
     /// The callers of one client share these slots.
     pub(crate) slots: Option<usize>,
     /// The part of the calls that are dropped after some time.
     pub(crate) cancelled: f64,
-    pub(crate) pauses: fn(Pauses) -> Pauses,
+    /// This part of the paths is an origin of its own.
+    pub(crate) apart: f64,
 }
 
 impl Setup {
@@ -53,9 +41,10 @@ impl Setup {
             open: 0.0,
             once: false,
             seconds,
+            capacity: 0.0,
             slots: None,
             cancelled: 0.0,
-            pauses: |pauses| pauses,
+            apart: 0.0,
         }
     }
 }
@@ -63,6 +52,10 @@ impl Setup {
 /// What happened, with the times in seconds.
 #[derive(Default)]
 pub(crate) struct Log {
+    pub(crate) seconds: f64,
+    pub(crate) capacity: f64,
+    /// The last time that an answer took.
+    pub(crate) latency: f64,
     pub(crate) sent: Vec<f64>,
     pub(crate) succeeded: Vec<f64>,
     pub(crate) refused: Vec<f64>,
@@ -100,14 +93,12 @@ struct World<S> {
     server: RefCell<S>,
     log: RefCell<Log>,
     flight: Cell<usize>,
-    random: RefCell<Random>,
+    random: RefCell<Rand64>,
     pauses: Pauses,
     slots: Option<Arc<Semaphore>>,
     start: Instant,
     setup: Setup,
 }
-
-const ORIGIN: &str = "https://example.com:443";
 
 impl<S: Server> World<S> {
     fn now(&self) -> f64 {
@@ -115,11 +106,11 @@ impl<S: Server> World<S> {
     }
 
     fn random(&self) -> f64 {
-        self.random.borrow_mut().next()
+        self.random.borrow_mut().rand_float()
     }
 
     /// Sends a request and waits for the answer.
-    async fn send(&self, path: f64) -> (u16, Meaning) {
+    async fn send(&self, path: f64) -> (StatusCode, Meaning) {
         /// Counts a request while it is in flight.
         struct Flight<'a>(&'a Cell<usize>);
 
@@ -133,6 +124,7 @@ impl<S: Server> World<S> {
         {
             let mut log = self.log.borrow_mut();
             log.sent.push(now);
+            log.latency = latency;
             self.flight.set(self.flight.get() + 1);
             log.most_in_flight = log.most_in_flight.max(self.flight.get());
         }
@@ -147,12 +139,18 @@ impl<S: Server> World<S> {
             _ => &mut log.refused,
         };
         times.push(self.start.elapsed().as_secs_f64());
-        (status, meaning)
+        (StatusCode::from_u16(status).expect("a status"), meaning)
     }
 
     /// Makes a call with its repeats. Returns whether it succeeded.
     async fn call(&self) -> bool {
-        let (mut call, path) = (self.pauses.call(ORIGIN), self.random());
+        let path = self.random();
+        let origin = if path < self.setup.apart {
+            "https://example.com:443/search"
+        } else {
+            "https://example.com:443"
+        };
+        let mut call = self.pauses.call(origin);
         loop {
             let slot = loop {
                 if call.ready().await.is_err() {
@@ -169,7 +167,7 @@ impl<S: Server> World<S> {
             };
             let (status, meaning) = self.send(path).await;
             drop(slot);
-            if call.answered(status, meaning, true) == Next::Return {
+            if call.answered_as(status, meaning, true) == Next::Return {
                 let succeeded = meaning == Meaning::Success;
                 self.log.borrow_mut().returned += u32::from(!succeeded);
                 return succeeded;
@@ -196,15 +194,17 @@ pub(crate) fn run<S: Server + 'static>(server: S, setup: Setup, seed: u64) -> Lo
         .unwrap();
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        let pauses = (setup.pauses)(Pauses::new().clock(Clock::tokio()));
+        let pauses = Pauses::new().clock(Clock::tokio());
         let world = Rc::new(World {
             server: RefCell::new(server),
             log: RefCell::new(Log {
+                seconds: setup.seconds,
+                capacity: setup.capacity,
                 by_caller: vec![0; setup.callers],
                 ..Log::default()
             }),
             flight: Cell::new(0),
-            random: RefCell::new(Random::new(seed)),
+            random: RefCell::new(Rand64::new(seed.into())),
             pauses,
             slots: setup.slots.map(|count| Arc::new(Semaphore::new(count))),
             start: Instant::now(),
@@ -212,7 +212,7 @@ pub(crate) fn run<S: Server + 'static>(server: S, setup: Setup, seed: u64) -> Lo
         });
         for caller in 0..setup.callers {
             let world = Rc::clone(&world);
-            tokio::task::spawn_local(async move {
+            spawn_local(async move {
                 sleep(Duration::from_secs_f64(0.05 * world.random())).await;
                 loop {
                     let succeeded = world.call_or_cancel().await;
@@ -228,26 +228,19 @@ pub(crate) fn run<S: Server + 'static>(server: S, setup: Setup, seed: u64) -> Lo
         }
         if setup.open > 0.0 {
             let world = Rc::clone(&world);
-            tokio::task::spawn_local(async move {
+            spawn_local(async move {
+                // The timer counts in milliseconds, so the times add up here.
+                let mut next = Duration::ZERO;
                 loop {
-                    let next = -(1.0 - world.random()).ln() / world.setup.open;
-                    sleep(Duration::from_secs_f64(next)).await;
+                    let after = -(1.0 - world.random()).ln() / world.setup.open;
+                    next += Duration::from_secs_f64(after);
+                    sleep_until(world.start + next).await;
                     let world = Rc::clone(&world);
-                    tokio::task::spawn_local(async move { world.call_or_cancel().await });
+                    spawn_local(async move { world.call_or_cancel().await });
                 }
             });
         }
         sleep(Duration::from_secs_f64(setup.seconds)).await;
         world.log.take()
     })
-}
-
-/// Returns the mean and the worst tenth of a figure over 30 seeds.
-pub(crate) fn seeds(figure: impl Fn(u64) -> f64, higher_is_better: bool) -> (f64, f64) {
-    let mut figures: Vec<f64> = (1..=30).map(figure).collect();
-    figures.sort_by(f64::total_cmp);
-    if !higher_is_better {
-        figures.reverse();
-    }
-    (figures.iter().sum::<f64>() / 30.0, figures[2])
 }

@@ -24,12 +24,28 @@ use tollgate::{Clock, Gate};
 /// More than one open gate is dropped per request, so that the table shrinks while new origins join.
 const DROPPED: usize = 2;
 
-pub(super) struct Origins {
+/// The gates of the origins that have asked for a pause.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Clock;
+/// use tollgate_http::Origins;
+///
+/// let clock = Clock::manual();
+/// let origins = Origins::new(1024, Clock::from(&clock));
+/// origins.block("https://example.com:443", Duration::from_secs(5), Duration::ZERO);
+/// assert!(origins.blocked("https://example.com:443").is_some());
+/// clock.advance(Duration::from_secs(5));
+/// assert!(origins.blocked("https://example.com:443").is_none());
+/// ```
+pub struct Origins {
     table: Mutex<Table>,
     /// The number of gates. It is written under the lock, and publishes no other data.
     len: AtomicUsize,
-    pub(super) max: usize,
-    pub(super) clock: Clock,
+    max: usize,
+    clock: Clock,
 }
 
 /// Locks the table. No foreign code runs under the lock, so no panic leaves it half changed.
@@ -45,7 +61,12 @@ struct Table {
 }
 
 impl Origins {
-    pub(super) fn new(max: usize, clock: Clock) -> Self {
+    /// Creates a table for at most `max` gates, whose pauses end by this clock.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn new(max: usize, clock: Clock) -> Self {
         Self {
             table: Mutex::new(Table::default()),
             len: AtomicUsize::new(0),
@@ -53,8 +74,31 @@ impl Origins {
             clock,
         }
     }
+
+    /// Returns the maximum number of gates.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Returns the clock of the pauses.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Returns the gate of an origin if it is blocked now.
-    pub(super) fn blocked(&self, origin: &str) -> Option<Gate> {
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn blocked(&self, origin: &str) -> Option<Gate> {
         if self.len.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -70,7 +114,11 @@ impl Origins {
     /// Blocks the gate of an origin for the wait and the jitter, unless it is already blocked for the
     /// wait, and returns it. So all answers of one moment, and an answer that two layers see, share one
     /// jitter. If the table is full, the gate that opens first is evicted.
-    pub(super) fn block(&self, origin: &str, wait: Duration, jitter: Duration) -> Gate {
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn block(&self, origin: &str, wait: Duration, jitter: Duration) -> Gate {
         let mut evicted = None;
         let mut table = lock(&self.table);
         let known = table.remove(origin);
@@ -124,7 +172,15 @@ impl Table {
 
 /// Returns the origin of a request: scheme, host and port, in lower case, with the default port of
 /// the scheme if the URI has none.
-pub(super) fn origin(uri: &Uri) -> String {
+///
+/// # Examples
+///
+/// ```
+/// let uri = "https://Example.com/page".parse()?;
+/// assert_eq!(tollgate_http::origin(&uri), "https://example.com:443");
+/// # Ok::<_, http::uri::InvalidUri>(())
+/// ```
+pub fn origin(uri: &Uri) -> String {
     let (scheme, host) = (uri.scheme_str(), uri.host());
     let default_port = match uri.scheme() {
         Some(scheme) if *scheme == Scheme::HTTP => Some(80),

@@ -79,7 +79,7 @@ impl ServerLimits {
     /// ```
     /// use std::time::{Duration, SystemTime};
     /// use http::HeaderMap;
-    /// use tollgate_tower::server_limits::ServerLimits;
+    /// use tollgate_http::server_limits::ServerLimits;
     ///
     /// let mut headers = HeaderMap::new();
     /// headers.insert("x-ratelimit-limit-requests", "60".parse()?);
@@ -136,7 +136,7 @@ impl Window {
     /// use std::time::SystemTime;
     /// use http::HeaderMap;
     /// use tollgate::{Clock, Quota, RateLimiter};
-    /// use tollgate_tower::server_limits::ServerLimits;
+    /// use tollgate_http::server_limits::ServerLimits;
     ///
     /// // 2 % less than the server's 100 a minute.
     /// let limiter = RateLimiter::new(Quota::per_minute(98).burst(98)).clock(Clock::manual());

@@ -23,7 +23,7 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const LARGEST: u64 = 999_999_999_999_999;
 
 /// The fields that tell clients their limits. See
-/// [`ThrottleLayer::headers`](super::ThrottleLayer::headers).
+/// [`Rejections::headers`](super::Rejections::headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RateLimitHeaders {
@@ -34,7 +34,7 @@ pub enum RateLimitHeaders {
     /// rejection, only exhausted limits have a `t`. A concurrency limit has a `q` with
     /// `qu="concurrent-requests"`, and an `r`.
     ///
-    /// All limits of a layer are in one line. A layer around another one adds a line, so give their
+    /// All limits of a throttle are in one line. A layer around another one adds a line, so give their
     /// policies different names.
     Draft11,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` in seconds, of one limit:
@@ -103,13 +103,13 @@ fn quota_of(quota: Quota, window: u64) -> u64 {
 }
 
 /// Returns whole seconds, rounded up, and at least 1, because 0 would mean "at once".
-pub(super) fn whole_seconds(duration: Duration) -> u64 {
+pub(crate) fn whole_seconds(duration: Duration) -> u64 {
     let begun = u64::from(duration.subsec_nanos() > 0);
     duration.as_secs().saturating_add(begun).max(1)
 }
 
 /// The fields of one response, written limit by limit.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     headers: RateLimitHeaders,
     policies: &'a [Policy],
     is_rejection: bool,
@@ -126,7 +126,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         headers: RateLimitHeaders,
         policies: &'a [Policy],
         is_rejection: bool,
@@ -145,7 +145,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Adds a limit. `rejected` says that it is the one that rejected the request.
-    pub(super) fn add(&mut self, status: &LimitStatus, rejected: bool) {
+    pub(crate) fn add(&mut self, status: &LimitStatus, rejected: bool) {
         let index = self.count;
         self.count += 1;
         let Some(mut item) = Item::new(status) else {
@@ -199,7 +199,7 @@ impl<'a> Fields<'a> {
 
     /// Adds the fields to those of a response. If the response is a rejection by an inner layer, its
     /// `Retry-After` becomes no earlier than the times here.
-    pub(super) fn write(&self, to: &mut HeaderMap) {
+    pub(crate) fn write(&self, to: &mut HeaderMap) {
         // Both fields are lists, so those of an inner layer stay.
         for (name, value) in [(POLICY, &self.policy), (LIMIT, &self.limit)] {
             if let (false, Ok(value)) = (value.is_empty(), HeaderValue::from_bytes(value.bytes())) {
@@ -297,18 +297,18 @@ pub(crate) fn is_exhausted(status: &LimitStatus) -> bool {
 }
 
 /// The name of a limit for clients, and whether the limit belongs to a client or to the server. See
-/// [`ThrottleLayer::policies`](super::ThrottleLayer::policies).
+/// [`Rejections::policies`](super::Rejections::policies).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The name as a string of structured fields, with its quotes. The JSON string is the same,
     /// because the name is of printable ASCII.
-    pub(super) quoted: String,
-    pub(super) is_server: bool,
+    pub(crate) quoted: String,
+    pub(crate) is_server: bool,
 }
 
 impl Policy {
     /// Creates the policy of a limit that belongs to one client, such as requests by address. A rejection
-    /// by it has the status 429 Too Many Requests, or [another status](super::ThrottleLayer::status), and 413
+    /// by it has the status 429 Too Many Requests, or [another status](super::Rejections::status), and 413
     /// Content Too Large if the request costs more than the limit gives now.
     ///
     /// # Panics
@@ -318,7 +318,7 @@ impl Policy {
     ///
     /// # Examples
     ///
-    /// See [`ThrottleLayer::policies`](super::ThrottleLayer::policies).
+    /// See [`Rejections::policies`](super::Rejections::policies).
     #[track_caller]
     pub fn client(name: &str) -> Self {
         Self::new(name, false)
@@ -333,7 +333,7 @@ impl Policy {
     ///
     /// # Examples
     ///
-    /// See [`ThrottleLayer::policies`](super::ThrottleLayer::policies).
+    /// See [`Rejections::policies`](super::Rejections::policies).
     #[track_caller]
     pub fn server(name: &str) -> Self {
         Self::new(name, true)
@@ -354,7 +354,7 @@ impl Policy {
     }
 
     /// Returns whether the name is reserved for limits without a policy.
-    pub(super) fn is_reserved(&self) -> bool {
+    pub(crate) fn is_reserved(&self) -> bool {
         let number = self.quoted.strip_prefix("\"default-");
         number.is_some_and(|number| number.trim_end_matches('"').parse::<u64>().is_ok())
     }

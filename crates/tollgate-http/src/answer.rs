@@ -10,12 +10,25 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
+use tollgate::adaptive::Feedback;
 
 use crate::server_limits::{ServerLimits, Window};
 
-/// Returns whether the request was refused temporarily, by an answer that asks for this wait.
-pub(crate) fn is_refusal(status: StatusCode, asked_wait: Option<Duration>) -> bool {
+/// Returns whether the request was refused temporarily, by a response with this status that asks for this wait: the
+/// statuses are 429 and 503, and 403 if it asks for a wait.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use http::StatusCode;
+///
+/// assert!(tollgate_http::is_refusal(StatusCode::TOO_MANY_REQUESTS, None));
+/// assert!(tollgate_http::is_refusal(StatusCode::FORBIDDEN, Some(Duration::from_secs(5))));
+/// assert!(!tollgate_http::is_refusal(StatusCode::FORBIDDEN, None));
+/// ```
+pub fn is_refusal(status: StatusCode, asked_wait: Option<Duration>) -> bool {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => true,
         StatusCode::FORBIDDEN => asked_wait.is_some(),
@@ -23,10 +36,24 @@ pub(crate) fn is_refusal(status: StatusCode, asked_wait: Option<Duration>) -> bo
     }
 }
 
-/// Returns how long the client must wait. `now` is used if the answer gives a point in time but has no
-/// date of its own. With `any_status`, exhausted limits of requests also count in answers that do not
+/// Returns how long a response asks its client to wait. `now` is used if a field has a point in time but the response
+/// has no date. With `any_status`, exhausted limits of requests also count in responses that do not
 /// refuse the request.
-pub(crate) fn asked_wait(
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use http::{HeaderMap, StatusCode};
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert("retry-after", "7".parse()?);
+/// let busy = StatusCode::SERVICE_UNAVAILABLE;
+/// let wait = tollgate_http::asked_wait(busy, &headers, false, SystemTime::now);
+/// assert_eq!(wait, Some(Duration::from_secs(7)));
+/// # Ok::<_, http::header::InvalidHeaderValue>(())
+/// ```
+pub fn asked_wait(
     status: StatusCode,
     headers: &HeaderMap,
     any_status: bool,
@@ -40,6 +67,36 @@ pub(crate) fn asked_wait(
         }
         _ if any_status => limits().requests.and_then(Window::used_up),
         _ => None,
+    }
+}
+
+/// Returns the feedback of a response over HTTP about the load of its server. The statuses 429, 503, 504 (a
+/// gateway timeout) and a 403 that asks for a wait are [overload](Feedback::Overloaded). All except 504 may
+/// ask for a wait, which is read by [`asked_wait`]. Every other answer
+/// is [`Success`](Feedback::Success).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use http::Response;
+/// use tollgate::adaptive::Feedback;
+///
+/// let busy = Response::builder().status(503).header("retry-after", "7").body(())?;
+/// let retry_after = Some(Duration::from_secs(7));
+/// assert_eq!(tollgate_http::feedback(&busy), Feedback::Overloaded { retry_after });
+///
+/// let missing = Response::builder().status(404).body(())?;
+/// assert_eq!(tollgate_http::feedback(&missing), Feedback::Success);
+/// # Ok::<_, http::Error>(())
+/// ```
+pub fn feedback<B>(answer: &Response<B>) -> Feedback {
+    let status = answer.status();
+    let retry_after = asked_wait(status, answer.headers(), false, SystemTime::now);
+    if is_refusal(status, retry_after) || status == StatusCode::GATEWAY_TIMEOUT {
+        Feedback::Overloaded { retry_after }
+    } else {
+        Feedback::Success
     }
 }
 
