@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tollgate_http::Meaning;
+use tollgate_http::ResponseClass;
 
 use self::server::{Bucket, Field, Outage, Path, Server, Slots, Window};
 use self::world::{Log, Setup, run};
@@ -123,7 +123,7 @@ fn blip(latency: f64, after: u16) -> impl Fn() -> Outage {
     move || Outage {
         from,
         to: from + 0.05 + latency / 10.0,
-        refusal: (429, Meaning::Refused(None)),
+        refusal: (429, ResponseClass::Refused(None)),
         after,
         latency,
     }
@@ -255,7 +255,7 @@ fn rows() -> Vec<Row> {
         let outage = move || Outage {
             from: 10.0,
             to: 70.0,
-            refusal: (429, Meaning::Refused(asked)),
+            refusal: (429, ResponseClass::Refused(asked)),
             after: 200,
             latency: 0.1,
         };
@@ -283,7 +283,7 @@ fn rows() -> Vec<Row> {
             path: Outage {
                 from: 0.0,
                 to: 1e9,
-                refusal: (503, Meaning::RefusedAlone),
+                refusal: (503, ResponseClass::RefusedAlone),
                 after: 200,
                 latency: 0.1,
             },

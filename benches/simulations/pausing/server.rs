@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display};
 
-use tollgate_http::Meaning;
+use tollgate_http::ResponseClass;
 
 /// The answer to a request: the status, what it means, and the seconds until it comes.
-pub(crate) type Answer = (u16, Meaning, f64);
+pub(crate) type Answer = (u16, ResponseClass, f64);
 
 /// A field of a refusal that says how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +42,7 @@ fn refused(field: Field, wait: f64, latency: f64) -> Answer {
         Field::Floor => Some(wait.floor()),
     };
     let asked = asked.map(std::time::Duration::from_secs_f64);
-    (429, Meaning::Refused(asked), latency)
+    (429, ResponseClass::Refused(asked), latency)
 }
 
 /// A token bucket.
@@ -74,7 +74,7 @@ impl Server for Bucket {
         self.at = now;
         if self.left >= 1.0 {
             self.left -= 1.0;
-            (200, Meaning::Success, self.latency)
+            (200, ResponseClass::Success, self.latency)
         } else {
             refused(self.field, (1.0 - self.left) / self.rate, self.latency)
         }
@@ -112,7 +112,7 @@ impl Server for Window {
         }
         if self.used < self.count {
             self.used += 1;
-            (200, Meaning::Success, self.latency)
+            (200, ResponseClass::Success, self.latency)
         } else {
             refused(
                 self.field,
@@ -133,10 +133,10 @@ pub(crate) struct Slots {
 impl Server for Slots {
     fn answer(&mut self, _now: f64, _path: f64) -> Answer {
         if self.busy >= self.count {
-            return (429, Meaning::Refused(None), 0.02);
+            return (429, ResponseClass::Refused(None), 0.02);
         }
         self.busy += 1;
-        (200, Meaning::Success, self.latency)
+        (200, ResponseClass::Success, self.latency)
     }
 
     fn done(&mut self, status: u16) {
@@ -148,7 +148,7 @@ impl Server for Slots {
 pub(crate) struct Outage {
     pub(crate) from: f64,
     pub(crate) to: f64,
-    pub(crate) refusal: (u16, Meaning),
+    pub(crate) refusal: (u16, ResponseClass),
     pub(crate) after: u16,
     pub(crate) latency: f64,
 }
@@ -159,7 +159,7 @@ impl Server for Outage {
             return (self.refusal.0, self.refusal.1, self.latency);
         }
         let status = if now < self.from { 200 } else { self.after };
-        (status, Meaning::Success, self.latency)
+        (status, ResponseClass::Success, self.latency)
     }
 }
 
@@ -175,7 +175,7 @@ impl<S: Server> Server for Path<S> {
         if path < self.share {
             self.path.answer(now, path)
         } else {
-            (200, Meaning::Success, self.latency)
+            (200, ResponseClass::Success, self.latency)
         }
     }
 }

@@ -10,7 +10,7 @@ use oorandom::Rand64;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tollgate::{Clock, Semaphore};
-use tollgate_http::{Meaning, Next, Pauses};
+use tollgate_http::{NextStep, Pauses, ResponseClass};
 
 use super::server::Server;
 
@@ -110,7 +110,7 @@ impl<S: Server> World<S> {
     }
 
     /// Sends a request and waits for the answer.
-    async fn send(&self, path: f64) -> (StatusCode, Meaning) {
+    async fn send(&self, path: f64) -> (StatusCode, ResponseClass) {
         /// Counts a request while it is in flight.
         struct Flight<'a>(&'a Cell<usize>);
 
@@ -135,7 +135,7 @@ impl<S: Server> World<S> {
         self.server.borrow_mut().done(status);
         let mut log = self.log.borrow_mut();
         let times = match meaning {
-            Meaning::Success => &mut log.succeeded,
+            ResponseClass::Success => &mut log.succeeded,
             _ => &mut log.refused,
         };
         times.push(self.start.elapsed().as_secs_f64());
@@ -167,8 +167,8 @@ impl<S: Server> World<S> {
             };
             let (status, meaning) = self.send(path).await;
             drop(slot);
-            if call.answered_as(status, meaning, true) == Next::Return {
-                let succeeded = meaning == Meaning::Success;
+            if call.answered_with(status, meaning, true) == NextStep::Return {
+                let succeeded = meaning == ResponseClass::Success;
                 self.log.borrow_mut().returned += u32::from(!succeeded);
                 return succeeded;
             }

@@ -62,6 +62,8 @@ pub use self::client_ip::{ClientIp, ClientIpHeader};
 pub use self::fields::{Policy, RateLimitHeaders};
 pub use self::head::Head;
 pub use self::origins::{Origins, origin};
-pub use self::pauses::{Call, Meaning, Next, Paused, PausedBy, Pauses, PausesSnapshot};
+pub use self::pauses::{
+    Call, NextStep, Paused, PausedBy, Pauses, PausesSnapshot, ResponseClass, WhenFull,
+};
 pub use self::refusal::{Answer, retry_after, status};
 pub use self::rejections::Rejections;

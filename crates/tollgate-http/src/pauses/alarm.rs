@@ -11,6 +11,7 @@ use tollgate::wait::Waiting;
 use tollgate::{Clock, Gate, Throttle};
 
 use super::Shared;
+use super::origin::Origin;
 
 /// The wait for a time, on the timer of a clock.
 pub(super) type Sleep = Pin<Box<Waiting<<Gate as Throttle>::Enter>>>;
@@ -33,10 +34,10 @@ pub(super) struct OnAlarm {
 impl Wake for OnAlarm {
     fn wake(self: Arc<Self>) {
         if let Some(shared) = self.shared.upgrade() {
-            let fired = shared.change(&self.origin, |known| {
-                self.has_fired.store(true, Ordering::Relaxed);
-                known.take_alarm()
-            });
+            let table = shared.lock();
+            self.has_fired.store(true, Ordering::Relaxed);
+            drop(table);
+            let fired = shared.change(&self.origin, Origin::take_alarm);
             drop(fired);
         }
     }
@@ -73,7 +74,7 @@ impl Alarm {
         }
     }
 
-    /// Returns whether it has settled the origin already. Requires the lock.
+    /// Returns whether it has fired, or will settle the origin without being stored. Requires the lock.
     pub(super) fn has_fired(&self) -> bool {
         self.on_alarm.has_fired.load(Ordering::Relaxed)
     }

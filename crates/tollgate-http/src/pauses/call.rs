@@ -12,15 +12,15 @@ use tollgate::time::Tick;
 
 use super::alarm::{Sleep, sleep};
 use super::origin::{Passage, Place, Refusal};
-use super::{Meaning, Paused, Shared};
+use super::{Paused, ResponseClass, Shared};
 
 /// What a client does with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Next {
+pub enum NextStep {
     /// It returns the answer to the caller.
     Return,
     /// It drops the answer, waits until the call is [ready](Call::ready), and sends the request again.
-    Repeat,
+    Retry,
 }
 
 /// A request of a client, over all its attempts. It begins with [`Pauses::call`](super::Pauses::call).
@@ -136,35 +136,45 @@ impl<O: Display> Call<O> {
 
     /// Reads the head of the response, and returns what to do with it. `may_repeat` says whether the request can be
     /// sent again. A response with `x-should-retry: false` is returned.
-    pub fn answered(&mut self, status: StatusCode, headers: &HeaderMap, may_repeat: bool) -> Next {
-        let meaning = self.shared.settings.meaning(status, headers);
+    pub fn answered(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        may_repeat: bool,
+    ) -> NextStep {
+        let class = self.shared.settings.class(status, headers);
         let is_final = headers
             .get("x-should-retry")
             .is_some_and(|it| it == "false");
-        self.answered_as(status, meaning, may_repeat && !is_final)
+        self.answered_with(status, class, may_repeat && !is_final)
     }
 
-    /// Does the same for a response of this meaning, for protocols whose status is elsewhere.
-    pub fn answered_as(&mut self, status: StatusCode, meaning: Meaning, may_repeat: bool) -> Next {
+    /// Does the same for a response of this class, for protocols whose status is elsewhere.
+    pub fn answered_with(
+        &mut self,
+        status: StatusCode,
+        class: ResponseClass,
+        may_repeat: bool,
+    ) -> NextStep {
         let shared = &self.shared;
         let now = shared.now();
         let (sent, place) = (self.sent.map_or(now, |(sent, _)| sent), self.place);
-        if meaning == Meaning::Success && shared.knows_none() {
+        if class == ResponseClass::Success && shared.knows_none() {
             self.end_attempt();
-            return Next::Return;
+            return NextStep::Return;
         }
         let name = self.origin.to_string();
-        let is_recorded = match meaning {
-            Meaning::Success => {
+        let is_recorded = match class {
+            ResponseClass::Success => {
                 shared.change(&name, |known| known.succeeded(place, sent, now));
                 self.end_attempt();
-                return Next::Return;
+                return NextStep::Return;
             }
-            Meaning::RefusedAlone => {
+            ResponseClass::RefusedAlone => {
                 self.leave();
                 true
             }
-            Meaning::Refused(asked) => {
+            ResponseClass::Refused(asked) => {
                 let (length, by) = shared.length(asked);
                 let place = Some(place);
                 let refusal = Refusal {
@@ -178,13 +188,13 @@ impl<O: Display> Call<O> {
             }
         };
         self.end_attempt();
-        let alone = (meaning == Meaning::RefusedAlone).then(|| self.shared.delay(self.repeats));
+        let alone = (class == ResponseClass::RefusedAlone).then(|| self.shared.delay(self.repeats));
         if may_repeat && is_recorded && self.take_repeat(&name, alone, now) {
             self.delay = alone.map(|delay| sleep(&self.shared.settings.clock, delay));
             self.repeats += 1;
-            return Next::Repeat;
+            return NextStep::Retry;
         }
-        Next::Return
+        NextStep::Return
     }
 
     /// Returns whether the request may be repeated, after a delay of its own or the pause of its origin.

@@ -8,7 +8,7 @@
 mod alarm;
 mod budget;
 mod call;
-mod meaning;
+mod class;
 mod opening;
 mod origin;
 mod paused;
@@ -16,6 +16,7 @@ mod paused;
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -27,8 +28,8 @@ use tollgate::time::Tick;
 
 use self::alarm::Alarm;
 use self::budget::Budget;
-pub use self::call::{Call, Next};
-pub use self::meaning::Meaning;
+pub use self::call::{Call, NextStep};
+pub use self::class::ResponseClass;
 pub use self::origin::PausedBy;
 use self::origin::{Length, Origin, Passage, Refusal};
 pub use self::paused::Paused;
@@ -40,27 +41,27 @@ const COUNTERS: usize = 512;
 struct Settings {
     clock: Clock,
     max_wait: Duration,
-    longest: Duration,
+    max_pause: Duration,
     max_origins: usize,
     refuses: bool,
     retries: u32,
     jitter_percent: f64,
     first_guess: Duration,
     last_guess: Duration,
-    no_answer: Duration,
+    answer_timeout: Duration,
     classify: Option<Arc<Classify>>,
     wall_clock: fn() -> SystemTime,
 }
 
-type Classify = dyn Fn(StatusCode, &HeaderMap, Meaning) -> Meaning + Send + Sync;
+type Classify = dyn Fn(StatusCode, &HeaderMap, ResponseClass) -> ResponseClass + Send + Sync;
 
 impl Settings {
     /// Returns what a response means.
-    fn meaning(&self, status: StatusCode, headers: &HeaderMap) -> Meaning {
-        let meaning = Meaning::of(status, headers, self.wall_clock);
+    fn class(&self, status: StatusCode, headers: &HeaderMap) -> ResponseClass {
+        let class = ResponseClass::of(status, headers, self.wall_clock);
         match &self.classify {
-            Some(classify) => classify(status, headers, meaning),
-            None => meaning,
+            Some(classify) => classify(status, headers, class),
+            None => class,
         }
     }
 }
@@ -106,6 +107,16 @@ struct Effects {
     dropped: Option<Alarm>,
 }
 
+/// What happens while every place for an origin is taken by a pause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WhenFull {
+    /// A refusal by another origin is returned. It pauses nobody, and is [counted](PausesSnapshot::unrecorded).
+    #[default]
+    ReturnRefusal,
+    /// Calls to other origins are refused, so that no request is sent to an origin for whose pause there is no room.
+    Refuse,
+}
+
 /// The state of [`Pauses`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -126,7 +137,7 @@ pub struct PausesSnapshot {
 /// them. A client that sends requests by itself takes a [call](Self::call) for each, which waits while the origin is
 /// paused, and reads the answer.
 ///
-/// - **A pause lasts as long as the server asks**, up to [`longest`](Self::longest), a day by default, and up to [a
+/// - **A pause lasts as long as the server asks**, up to [`max_pause`](Self::max_pause), a day by default, and up to [a
 ///   tenth](Self::jitter_percent) longer, at random, so that clients do not return all at once. A caller that
 ///   would wait for longer than [`max_wait`](Self::max_wait) in all is refused at once, with [`Paused`].
 /// - **A refusal without a time** pauses the origin for a second, then two, and up to a minute, until a request that
@@ -135,7 +146,7 @@ pub struct PausesSnapshot {
 ///   success of a request sent since lets one go in its place, and one more besides, up to half of the requests that
 ///   were in flight when the refusal came; from there each tenth success lets one more go. The origin is open once
 ///   there has been a success and nobody waits. A success is any answer that is not a refusal. After
-///   [`no_answer`](Self::no_answer), ten seconds by default, a request without an answer no longer counts as in
+///   [`answer_timeout`](Self::answer_timeout), ten seconds by default, a request without an answer no longer counts as in
 ///   flight.
 /// - **Order**: who waits goes in the order in which the calls began, also to repeat a request.
 /// - **Memory**: up to [`max_origins`](Self::max_origins) origins, 100,000 by default. A pause is never forgotten
@@ -168,14 +179,14 @@ impl Pauses {
         Self::of(Settings {
             clock: Clock::default(),
             max_wait: Duration::from_secs(60),
-            longest: Duration::from_secs(24 * 60 * 60),
+            max_pause: Duration::from_secs(24 * 60 * 60),
             max_origins: 100_000,
             refuses: false,
             retries: 2,
             jitter_percent: 10.0,
             first_guess: Duration::from_secs(1),
             last_guess: Duration::from_secs(60),
-            no_answer: Duration::from_secs(10),
+            answer_timeout: Duration::from_secs(10),
             classify: None,
             wall_clock: SystemTime::now,
         })
@@ -216,15 +227,14 @@ impl Pauses {
     /// Sets the longest pause, in place of a day. If a server asks for a longer one, the origin is paused for this
     /// duration.
     #[must_use]
-    pub fn longest(self, longest: Duration) -> Self {
-        self.with(|it| it.longest = longest)
+    pub fn max_pause(self, max_pause: Duration) -> Self {
+        self.with(|it| it.max_pause = max_pause)
     }
 
     /// Sets the number of origins that can be paused at once, in place of 100,000. An origin takes up to 64 bytes and
     /// its name, and more while calls wait for it.
     ///
-    /// When all are paused and another server refuses a request, that refusal pauses nobody, and is
-    /// [counted](PausesSnapshot::unrecorded).
+    /// When all are paused, [`when_full`](Self::when_full) says what happens to others.
     ///
     /// # Panics
     ///
@@ -236,11 +246,11 @@ impl Pauses {
         self.with(|it| it.max_origins = max)
     }
 
-    /// Refuses the calls to all other origins while every place for an origin is taken by a pause, so that no request
-    /// is sent to an origin whose pause there is no room for.
+    /// Sets what happens while every place for an origin is taken by a pause, in place of
+    /// [`WhenFull::ReturnRefusal`].
     #[must_use]
-    pub fn refusing_when_full(self) -> Self {
-        self.with(|it| it.refuses = true)
+    pub fn when_full(self, when_full: WhenFull) -> Self {
+        self.with(|it| it.refuses = when_full == WhenFull::Refuse)
     }
 
     /// Sets how often a call may repeat its request, in place of 2.
@@ -263,7 +273,7 @@ impl Pauses {
     /// Panics if the first is zero, or longer than the last.
     #[must_use]
     #[track_caller]
-    pub fn guesses(self, first: Duration, last: Duration) -> Self {
+    pub fn backoff(self, first: Duration, last: Duration) -> Self {
         assert!(
             !first.is_zero() && first <= last,
             "pauses cannot be guessed from {first:?} to {last:?}"
@@ -274,29 +284,32 @@ impl Pauses {
     /// Sets the time after which a request without an answer no longer counts as in flight while an origin opens, in
     /// place of ten seconds.
     #[must_use]
-    pub fn no_answer(self, no_answer: Duration) -> Self {
-        self.with(|it| it.no_answer = no_answer)
+    pub fn answer_timeout(self, answer_timeout: Duration) -> Self {
+        self.with(|it| it.answer_timeout = answer_timeout)
     }
 
     /// Sets a closure that decides what a response means. It gets the head of the response and [the usual
-    /// meaning](Meaning#usual-meanings).
+    /// meaning](ResponseClass#usual-meanings).
     ///
     /// # Examples
     ///
     /// Two servers behind one name, of which one refuses with a 429, which says nothing about the other:
     ///
     /// ```
-    /// use tollgate_http::{Meaning, Pauses};
+    /// use tollgate_http::{ResponseClass, Pauses};
     ///
     /// let pauses = Pauses::new().classify(|status, _, meaning| match status.as_u16() {
-    ///     429 => Meaning::RefusedAlone,
+    ///     429 => ResponseClass::RefusedAlone,
     ///     _ => meaning,
     /// });
     /// ```
     #[must_use]
     pub fn classify(
         self,
-        classify: impl Fn(StatusCode, &HeaderMap, Meaning) -> Meaning + Send + Sync + 'static,
+        classify: impl Fn(StatusCode, &HeaderMap, ResponseClass) -> ResponseClass
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.with(|it| it.classify = Some(Arc::new(classify)))
     }
@@ -346,8 +359,8 @@ impl Pauses {
         }
     }
 
-    /// Pauses an origin for a duration, unless it is paused for longer. The [longest](Self::longest) pause and the
-    /// jitter do not apply.
+    /// Pauses an origin for a duration, unless it is paused for longer. [`max_pause`](Self::max_pause) and the jitter do not
+    /// apply.
     ///
     /// # Examples
     ///
@@ -413,7 +426,7 @@ impl fmt::Debug for Pauses {
         let settings = &self.0.settings;
         f.debug_struct("Pauses")
             .field("max_wait", &settings.max_wait)
-            .field("longest", &settings.longest)
+            .field("max_pause", &settings.max_pause)
             .field("max_origins", &settings.max_origins)
             .field("known", &self.0.known.load(Ordering::Relaxed))
             .finish_non_exhaustive()
@@ -463,7 +476,7 @@ impl Shared {
         let percent = self.jitter();
         match asked.filter(|wait| !wait.is_zero()) {
             Some(wait) => {
-                let wait = wait.min(self.settings.longest);
+                let wait = wait.min(self.settings.max_pause);
                 let jitter = wait.mul_f64(percent / 100.0);
                 (Length::Asked(wait, jitter), PausedBy::Server)
             }
@@ -509,14 +522,14 @@ impl Shared {
     fn settle(&self, table: &mut Table, name: &str) -> Effects {
         let Settings {
             max_wait,
-            no_answer,
+            answer_timeout,
             ..
         } = self.settings;
         let mut effects = Effects::default();
         let Some(known) = table.origins.get_mut(name) else {
             return effects;
         };
-        effects.woken = known.settle(max_wait, no_answer, self.now());
+        effects.woken = known.settle(max_wait, answer_timeout, self.now());
         table.earliest_end = table.earliest_end.min(known.pause_of().until);
         if known.is_open() {
             effects.dropped = known.take_alarm();
@@ -524,7 +537,7 @@ impl Shared {
             self.known.store(table.origins.len(), Ordering::Relaxed);
             return effects;
         }
-        let next = known.next(max_wait, no_answer);
+        let next = known.next(max_wait, answer_timeout);
         if let Origin::Busy(busy) = known {
             let is_set = |alarm: &Alarm| next.is_some_and(|next| alarm.due <= next);
             effects.dropped = busy.alarm.take_if(|alarm| !is_set(alarm));
@@ -556,7 +569,8 @@ impl Shared {
             drop(replaced);
         }
         for waker in woken {
-            waker.wake();
+            // A waker that panics keeps no other from being woken.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
 

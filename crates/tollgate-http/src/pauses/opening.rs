@@ -4,7 +4,7 @@
 //! 1. The window is the number of requests that may be in flight. It begins at one. Each success of a request that
 //!    was sent since adds one request up to the threshold, and a tenth of one beyond it.
 //! 2. A request goes with a pass. It keeps the pass until it is answered, fails or is dropped, or until it has had it
-//!    for [`no_answer`](super::Settings::no_answer) without an answer: then the next goes in its place.
+//!    for [`answer_timeout`](super::Settings::answer_timeout) without an answer: then the next goes in its place.
 //! 3. A request that comes too late with its pass may take a free one, before those that wait.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -75,8 +75,11 @@ impl Opening {
     }
 
     /// Takes back the passes that requests have had for so long.
-    pub(super) fn expire(&mut self, no_answer: Duration, now: Tick) {
-        while self.next_expiry(no_answer).is_some_and(|due| due <= now) {
+    pub(super) fn expire(&mut self, answer_timeout: Duration, now: Tick) {
+        while self
+            .next_expiry(answer_timeout)
+            .is_some_and(|due| due <= now)
+        {
             if let Some((_, place)) = self.by_tick.pop_front() {
                 self.given.remove(&place);
             }
@@ -84,10 +87,10 @@ impl Opening {
     }
 
     /// Returns when the next pass is taken back.
-    pub(super) fn next_expiry(&mut self, no_answer: Duration) -> Option<Tick> {
+    pub(super) fn next_expiry(&mut self, answer_timeout: Duration) -> Option<Tick> {
         while let Some((tick, place)) = self.by_tick.front() {
             if self.given.get(place) == Some(tick) {
-                return Some(tick.saturating_add(no_answer));
+                return Some(tick.saturating_add(answer_timeout));
             }
             self.by_tick.pop_front();
         }

@@ -291,11 +291,11 @@ impl Origin {
     }
 
     /// Gives passes to those who wait, and takes those who have to decide anew out of the queue. Returns their wakers.
-    /// `longest` is how long a call may wait since it began, and `no_answer` how long a request keeps a pass.
+    /// A call may wait for `max_wait` since it began, and a request keeps a pass for `answer_timeout`.
     pub(super) fn settle(
         &mut self,
-        longest: Duration,
-        no_answer: Duration,
+        max_wait: Duration,
+        answer_timeout: Duration,
         now: Tick,
     ) -> Vec<Waker> {
         let mut woken = Vec::new();
@@ -311,7 +311,7 @@ impl Origin {
         } = &mut **busy;
         let Some(opening) = opening else {
             // Those behind the first that can wait can wait as well, because they came later.
-            let can_wait = |place: &Place| place.began.saturating_add(longest) >= pause.until;
+            let can_wait = |place: &Place| place.began.saturating_add(max_wait) >= pause.until;
             while let Some(first) = waiting.first_entry().filter(|it| !can_wait(it.key())) {
                 woken.push(first.remove());
             }
@@ -320,12 +320,12 @@ impl Origin {
             }
             return woken;
         };
-        opening.expire(no_answer, now);
+        opening.expire(answer_timeout, now);
         while let Some(first) = waiting.first_entry() {
             let place = *first.key();
             if opening.has_room() {
                 opening.give(place, now);
-            } else if place.began.saturating_add(longest) > now {
+            } else if place.began.saturating_add(max_wait) > now {
                 break;
             }
             woken.push(first.remove());
@@ -345,7 +345,7 @@ impl Origin {
     }
 
     /// Returns when the origin has to be [settled](Self::settle) next.
-    pub(super) fn next(&mut self, longest: Duration, no_answer: Duration) -> Option<Tick> {
+    pub(super) fn next(&mut self, max_wait: Duration, answer_timeout: Duration) -> Option<Tick> {
         let Self::Busy(busy) = self else {
             return None;
         };
@@ -353,8 +353,8 @@ impl Origin {
         match &mut busy.opening {
             None => Some(busy.pause.until),
             Some(opening) => {
-                let deadline = first.began.saturating_add(longest);
-                let expiry = opening.next_expiry(no_answer);
+                let deadline = first.began.saturating_add(max_wait);
+                let expiry = opening.next_expiry(answer_timeout);
                 Some(expiry.map_or(deadline, |expiry| expiry.min(deadline)))
             }
         }

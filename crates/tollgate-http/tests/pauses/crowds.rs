@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_http::Pauses;
+use tollgate_http::{Pauses, WhenFull};
 
 use super::setup::{Caller, ORIGIN, SECOND, exact, wait_of};
 
@@ -65,7 +65,10 @@ fn pause_without_room_is_not_recorded_until_another_ends() {
 #[test]
 fn call_to_an_origin_without_room_is_refused_on_request() {
     let (pauses, clock) = exact();
-    let pauses = pauses.max_origins(1).refusing_when_full().clock(&clock);
+    let pauses = pauses
+        .max_origins(1)
+        .when_full(WhenFull::Refuse)
+        .clock(&clock);
     pauses.pause("a", 10 * SECOND);
     let mut other = Caller::of(&pauses, "b");
     assert_eq!(other.refused().remaining(), Some(10 * SECOND));
@@ -104,7 +107,7 @@ fn waiters_go_in_the_order_of_their_calls() {
 #[test]
 fn calls_on_many_threads_all_end() {
     let pauses = Pauses::new()
-        .guesses(Duration::from_micros(50), Duration::from_micros(100))
+        .backoff(Duration::from_micros(50), Duration::from_micros(100))
         .retries(0);
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {

@@ -8,7 +8,7 @@ use http::StatusCode;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep};
 use tollgate::Clock;
-use tollgate_http::{Next, PausedBy, Pauses};
+use tollgate_http::{NextStep, PausedBy, Pauses};
 
 use super::setup::{Caller, ORIGIN, SECOND, exact, refuse, wait_of};
 
@@ -48,7 +48,7 @@ fn go_on(seconds: u64, callers: usize, max_wait: u64) -> [usize; 3] {
                     let next = loop {
                         if call.ready().await.is_err() {
                             add(&counts, 2);
-                            break Next::Return;
+                            break NextStep::Return;
                         }
                         if !call.send() {
                             continue;
@@ -68,11 +68,11 @@ fn go_on(seconds: u64, callers: usize, max_wait: u64) -> [usize; 3] {
                         };
                         known.set(known.get() || refused);
                         let wait = refused.then(|| left.as_secs() + 1);
-                        if call.answered(status, &wait_of(wait), true) == Next::Return {
-                            break Next::Return;
+                        if call.answered(status, &wait_of(wait), true) == NextStep::Return {
+                            break NextStep::Return;
                         }
                     };
-                    assert_eq!(next, Next::Return);
+                    assert_eq!(next, NextStep::Return);
                     sleep(between).await;
                 }
             });

@@ -99,7 +99,7 @@ fn leave_of_the_last_waiter_after_a_success_opens() {
 #[test]
 fn poll_after_the_time_of_a_call_is_refused_for_an_unknown_time() {
     let (pauses, clock) = exact();
-    let pauses = pauses.no_answer(SECOND * 100).clock(&clock);
+    let pauses = pauses.answer_timeout(SECOND * 100).clock(&clock);
     refuse(&pauses, 429, Some(1));
     let [mut first, mut second] = [(); 2].map(|()| Caller::new(&pauses));
     assert!(first.waits() && second.waits());

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use tollgate_http::{Meaning, Next, Paused, PausedBy, Pauses};
+use tollgate_http::{NextStep, Paused, PausedBy, Pauses, ResponseClass};
 
 use super::setup::{Caller, ORIGIN, SECOND, exact, refuse};
 
@@ -95,7 +95,7 @@ fn success_of_a_request_from_before_the_pause_opens_nothing() {
 fn answered_repeats_twice_and_returns_the_third_refusal() {
     let (pauses, clock) = exact();
     let mut caller = Caller::new(&pauses);
-    for next in [Next::Repeat, Next::Repeat, Next::Return] {
+    for next in [NextStep::Retry, NextStep::Retry, NextStep::Return] {
         assert!(caller.sends());
         assert_eq!(caller.answered(429, Some(1)), next);
         clock.advance(SECOND);
@@ -110,7 +110,7 @@ fn answered_returns_what_cannot_be_repeated_or_cannot_wait_so_long() {
     let status = StatusCode::TOO_MANY_REQUESTS;
     assert_eq!(
         caller.call.answered(status, &HeaderMap::new(), false),
-        Next::Return
+        NextStep::Return
     );
     pauses.resume(ORIGIN);
     let mut caller = Caller::new(&pauses);
@@ -118,11 +118,14 @@ fn answered_returns_what_cannot_be_repeated_or_cannot_wait_so_long() {
     let headers = [("x-should-retry", "false")]
         .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
     let headers = HeaderMap::from_iter(headers);
-    assert_eq!(caller.call.answered(status, &headers, true), Next::Return);
+    assert_eq!(
+        caller.call.answered(status, &headers, true),
+        NextStep::Return
+    );
     pauses.resume(ORIGIN);
     let mut caller = Caller::new(&pauses);
     assert!(caller.sends());
-    assert_eq!(caller.answered(429, Some(61)), Next::Return);
+    assert_eq!(caller.answered(429, Some(61)), NextStep::Return);
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn answered_of_a_request_refused_alone_delays_that_request() {
     let mut caller = Caller::new(&pauses);
     for seconds in [1, 2] {
         assert!(caller.sends());
-        assert_eq!(caller.answered(503, None), Next::Repeat);
+        assert_eq!(caller.answered(503, None), NextStep::Retry);
         assert_eq!(left(&pauses), None);
         clock.advance(Duration::from_secs(seconds) - Duration::from_nanos(1));
         assert!(caller.waits());
@@ -141,7 +144,7 @@ fn answered_of_a_request_refused_alone_delays_that_request() {
         assert!(caller.was_woken());
     }
     assert!(caller.sends());
-    assert_eq!(caller.answered(503, None), Next::Return);
+    assert_eq!(caller.answered(503, None), NextStep::Return);
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn answered_takes_later_repeats_from_a_budget() {
             assert!(caller.sends());
             caller.answered(503, None)
         });
-        nexts.filter(|next| *next == Next::Repeat).count()
+        nexts.filter(|next| *next == NextStep::Retry).count()
     };
     assert_eq!(refusals(200), 100);
     // A tenth for each call, and one for each second.
@@ -177,8 +180,8 @@ fn answered_takes_later_repeats_from_a_budget() {
 #[test]
 fn classify_changes_the_usual_meaning() {
     let pauses = Pauses::new().classify(|status, _, usual| match status.as_u16() {
-        429 => Meaning::RefusedAlone,
-        500 => Meaning::Refused(None),
+        429 => ResponseClass::RefusedAlone,
+        500 => ResponseClass::Refused(None),
         _ => usual,
     });
     refuse(&pauses, 429, Some(7));

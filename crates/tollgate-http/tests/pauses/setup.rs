@@ -9,7 +9,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tollgate::Clock;
 use tollgate::time::ManualClock;
-use tollgate_http::{Call, Next, Paused, Pauses};
+use tollgate_http::{Call, NextStep, Paused, Pauses};
 
 pub(crate) const ORIGIN: &str = "https://example.com:443";
 
@@ -85,14 +85,14 @@ impl Caller {
     }
 
     /// Reads a response with this status, and the seconds of its `Retry-After`, if it has one.
-    pub(crate) fn answered(&mut self, status: u16, seconds: Option<u64>) -> Next {
+    pub(crate) fn answered(&mut self, status: u16, seconds: Option<u64>) -> NextStep {
         let status = StatusCode::from_u16(status).unwrap();
         self.call.answered(status, &wait_of(seconds), true)
     }
 
     /// Sends the request, and reads a success.
     pub(crate) fn succeeds(&mut self) -> bool {
-        self.sends() && self.answered(200, None) == Next::Return
+        self.sends() && self.answered(200, None) == NextStep::Return
     }
 }
 

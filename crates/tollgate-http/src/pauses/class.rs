@@ -1,4 +1,4 @@
-//! [`Meaning`]: what a response says about its origin.
+//! [`ResponseClass`]: what a response says about its origin.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +21,7 @@ use crate::server_limits::ServerLimits;
 /// A field is a `Retry-After`, or else an exhausted limit in one of the conventions that
 /// [`ServerLimits`](crate::server_limits::ServerLimits::of) reads, until its reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Meaning {
+pub enum ResponseClass {
     /// It is no refusal.
     Success,
     /// The request was refused alone. It may be repeated after a delay, and other requests go on.
@@ -30,7 +30,7 @@ pub enum Meaning {
     Refused(Option<Duration>),
 }
 
-impl Meaning {
+impl ResponseClass {
     /// Returns the usual meaning of a response. `now` is used if a field has a point in time and the response has no
     /// date.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: fn() -> SystemTime) -> Self {
