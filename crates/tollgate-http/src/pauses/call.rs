@@ -29,7 +29,57 @@ pub enum NextStep {
 ///
 /// # Cancel safety
 ///
-/// Dropping it gives up its place, or counts as a request without an answer, so that the next can go.
+/// Dropping it gives up its place, or counts as a request without an answer, so that the next can go. Dropping the
+/// future of [`ready`](Self::ready) alone loses nothing: the call keeps its place.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use http::{HeaderMap, HeaderValue, StatusCode};
+/// use tokio::time::Instant;
+/// use tollgate::{Clock, Semaphore};
+/// use tollgate_http::{NextStep, Paused, Pauses};
+///
+/// /// Stands in for a client, and for a server that is busy for five seconds.
+/// async fn send(start: Instant) -> (StatusCode, HeaderMap) {
+///     let mut headers = HeaderMap::new();
+///     if start.elapsed() >= Duration::from_secs(5) {
+///         return (StatusCode::OK, headers);
+///     }
+///     headers.insert("retry-after", HeaderValue::from(5));
+///     (StatusCode::TOO_MANY_REQUESTS, headers)
+/// }
+///
+/// /// Sends a request, and repeats it.
+/// async fn get(pauses: &Pauses, slots: &Semaphore, start: Instant) -> Result<StatusCode, Paused> {
+///     let mut call = pauses.call("https://example.com:443");
+///     loop {
+///         call.ready().await?;
+///         // A call that waits for its origin holds no slot.
+///         let slot = slots.acquire().await.expect("it is open");
+///         if !call.send() {
+///             // The origin was paused while the call waited for the slot.
+///             continue;
+///         }
+///         let (status, headers) = send(start).await;
+///         drop(slot);
+///         if call.answered(status, &headers, true) == NextStep::Return {
+///             return Ok(status);
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Paused> {
+/// let pauses = Pauses::new().jitter_percent(0).clock(Clock::tokio());
+/// let (slots, start) = (Semaphore::new(8), Instant::now());
+/// assert_eq!(get(&pauses, &slots, start).await?, StatusCode::OK);
+/// assert_eq!(start.elapsed(), Duration::from_secs(5));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Call<O: Display> {
     shared: Arc<Shared>,
     origin: O,
@@ -72,6 +122,10 @@ impl<O: Display> Call<O> {
     ///
     /// [`Paused`], at once if the wait would be longer than the call may wait, and otherwise when it has waited for
     /// that long.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     pub async fn ready(&mut self) -> Result<(), Paused> {
         poll_fn(|context| self.poll_ready(context)).await
     }
@@ -81,6 +135,10 @@ impl<O: Display> Call<O> {
     /// # Errors
     ///
     /// The same.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Paused>> {
         if let Some(delay) = &mut self.delay {
             // A wait without a timeout does not fail.
@@ -115,6 +173,10 @@ impl<O: Display> Call<O> {
     /// Returns whether the request may be sent now, and counts it as sent. Call it right before the request is sent:
     /// the origin may have been paused since the call was [ready](Self::ready). If it may not, give up what it has
     /// entered since, and wait again.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     pub fn send(&mut self) -> bool {
         let shared = &self.shared;
         let now = shared.now();
@@ -136,6 +198,10 @@ impl<O: Display> Call<O> {
 
     /// Reads the head of the response, and returns what to do with it. `may_repeat` says whether the request can be
     /// sent again. A response with `x-should-retry: false` is returned.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     pub fn answered(
         &mut self,
         status: StatusCode,
@@ -149,7 +215,22 @@ impl<O: Display> Call<O> {
         self.answered_with(status, class, may_repeat && !is_final)
     }
 
-    /// Does the same for a response of this class, for protocols whose status is elsewhere.
+    /// Does the same for a response of this class, for protocols that refuse in another way.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tollgate_http::{NextStep, Pauses, ResponseClass};
+    ///
+    /// // An API that answers 200 and says in the body that it is overloaded.
+    /// let pauses = Pauses::new();
+    /// let mut call = pauses.call("https://example.com:443");
+    /// assert!(call.send());
+    /// let class = ResponseClass::Refused(None);
+    /// assert_eq!(call.answered_with(StatusCode::OK, class, false), NextStep::Return);
+    /// assert!(pauses.check("https://example.com:443").is_err());
+    /// ```
     pub fn answered_with(
         &mut self,
         status: StatusCode,

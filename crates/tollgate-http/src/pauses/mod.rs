@@ -149,8 +149,12 @@ pub struct PausesSnapshot {
 ///   [`answer_timeout`](Self::answer_timeout), ten seconds by default, a request without an answer no longer counts as in
 ///   flight.
 /// - **Order**: who waits goes in the order in which the calls began, also to repeat a request.
-/// - **Memory**: up to [`max_origins`](Self::max_origins) origins, 100,000 by default. A pause is never forgotten
-///   while it lasts.
+/// - **Memory**: up to [`max_origins`](Self::max_origins) origins, 100,000 by default, which then take 54 bytes each
+///   beside the name, and more for those at which calls wait. A pause is never forgotten while it lasts. A call takes
+///   no lock and allocates nothing while no origin is paused.
+///
+/// All settings have to be made before the first use: each of them makes new pauses, which share nothing with earlier
+/// clones.
 ///
 /// # Examples
 ///
@@ -169,12 +173,37 @@ pub struct PausesSnapshot {
 /// assert_eq!(paused.remaining(), Some(Duration::from_secs(2400)));
 /// assert!(pauses.check("https://example.org:443").is_ok());
 /// ```
+///
+/// With other settings:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tollgate_http::{Pauses, WhenFull};
+///
+/// const HOUR: Duration = Duration::from_secs(3600);
+///
+/// // For a crawler that has all night.
+/// let pauses = Pauses::new()
+///     .max_wait(HOUR)
+///     .max_pause(12 * HOUR)
+///     .backoff(Duration::from_secs(5), HOUR)
+///     .answer_timeout(Duration::from_secs(30))
+///     .retries(5)
+///     .jitter_percent(20)
+///     .max_origins(1_000_000)
+///     .when_full(WhenFull::Refuse);
+/// ```
 #[derive(Clone)]
 pub struct Pauses(Arc<Shared>);
 
 /// Construction.
 impl Pauses {
     /// Creates the pauses of a client, without any.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     pub fn new() -> Self {
         Self::of(Settings {
             clock: Clock::default(),
@@ -212,13 +241,19 @@ impl Pauses {
 
     /// Sets the clock of the pauses, in place of [`Clock::default`].
     ///
-    /// Every setting makes new pauses, which share nothing with earlier clones.
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
         self.with(|it| it.clock = clock.into())
     }
 
     /// Sets how long a call may wait since it began, over all its attempts, in place of a minute.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     pub fn max_wait(self, max_wait: Duration) -> Self {
         self.with(|it| it.max_wait = max_wait)
@@ -226,19 +261,26 @@ impl Pauses {
 
     /// Sets the longest pause, in place of a day. If a server asks for a longer one, the origin is paused for this
     /// duration.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     pub fn max_pause(self, max_pause: Duration) -> Self {
         self.with(|it| it.max_pause = max_pause)
     }
 
-    /// Sets the number of origins that can be paused at once, in place of 100,000. An origin takes up to 64 bytes and
-    /// its name, and more while calls wait for it.
+    /// Sets the number of origins that can be paused at once, in place of 100,000.
     ///
     /// When all are paused, [`when_full`](Self::when_full) says what happens to others.
     ///
     /// # Panics
     ///
     /// Panics if `max` is 0.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     #[track_caller]
     pub fn max_origins(self, max: usize) -> Self {
@@ -248,18 +290,30 @@ impl Pauses {
 
     /// Sets what happens while every place for an origin is taken by a pause, in place of
     /// [`WhenFull::ReturnRefusal`].
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         self.with(|it| it.refuses = when_full == WhenFull::Refuse)
     }
 
     /// Sets how often a call may repeat its request, in place of 2.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     pub fn retries(self, retries: u32) -> Self {
         self.with(|it| it.retries = retries)
     }
 
     /// Sets the maximum jitter, in percent of a pause, in place of 10. With 0, pauses are exact.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     pub fn jitter_percent(self, percent: u8) -> Self {
         self.with(|it| it.jitter_percent = percent.into())
@@ -271,6 +325,10 @@ impl Pauses {
     /// # Panics
     ///
     /// Panics if the first is zero, or longer than the last.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     #[track_caller]
     pub fn backoff(self, first: Duration, last: Duration) -> Self {
@@ -283,6 +341,10 @@ impl Pauses {
 
     /// Sets the time after which a request without an answer no longer counts as in flight while an origin opens, in
     /// place of ten seconds.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     pub fn answer_timeout(self, answer_timeout: Duration) -> Self {
         self.with(|it| it.answer_timeout = answer_timeout)
@@ -316,6 +378,10 @@ impl Pauses {
 
     /// Sets the wall clock for points in time in fields of a response that has no `Date`, in place of
     /// [`SystemTime::now`].
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     #[must_use]
     pub fn wall_clock(self, now: fn() -> SystemTime) -> Self {
         self.with(|it| it.wall_clock = now)
@@ -399,6 +465,18 @@ impl Pauses {
     }
 
     /// Returns the state at one moment. It takes a time that grows with the number of paused origins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_http::Pauses;
+    ///
+    /// let pauses = Pauses::new();
+    /// pauses.pause("https://example.com:443", Duration::from_secs(60));
+    /// assert_eq!(pauses.snapshot().paused, 1);
+    /// ```
     pub fn snapshot(&self) -> PausesSnapshot {
         let now = self.0.now();
         let table = self.0.lock();
