@@ -13,7 +13,7 @@ use http::{Extensions, HeaderMap};
 use ipnet::{IpNet, Ipv4Net};
 
 use super::Head;
-use super::server_limits::RightSplit;
+use super::right_split::RightSplit;
 
 /// The maximum number of elements that are read, from the right.
 const MAX_ELEMENTS: usize = 64;

@@ -21,7 +21,7 @@
 //!
 //! ```
 //! use std::time::{Duration, SystemTime};
-//! use tollgate_http::server_limits::ServerLimits;
+//! use tollgate_http::server_limits::{ServerLimits, Unit};
 //!
 //! let response = http::Response::builder()
 //!     .header("x-ratelimit-limit", "60")
@@ -30,7 +30,7 @@
 //!     .body(())?;
 //!
 //! let limits = ServerLimits::of(response.headers(), SystemTime::now());
-//! let requests = limits.requests.ok_or("no limit of requests")?;
+//! let requests = limits.tightest(Unit::Requests).ok_or("no limit of requests")?;
 //! assert_eq!((requests.limit, requests.remaining), (Some(60), 59));
 //! assert_eq!(requests.reset_after, Some(Duration::from_secs(30)));
 //! # Ok::<_, Box<dyn std::error::Error>>(())
@@ -52,7 +52,9 @@ mod origins;
 mod pauses;
 mod refusal;
 mod rejections;
+mod right_split;
 pub mod server_limits;
+mod work;
 
 #[doc(no_inline)]
 pub use ipnet::IpNet;

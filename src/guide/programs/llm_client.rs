@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, StatusCode};
 use tollgate::rate::{Charge, Hold};
 use tollgate::{AcquireError, Algorithm, Quota, RateLimiter, all};
-use tollgate_http::server_limits::{ServerLimits, Window};
+use tollgate_http::server_limits::{ServerLimits, Unit, Window};
 
 /// A provider may ask for any pause, and a pause cannot be taken back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -60,21 +60,21 @@ impl Limits {
     /// Counts the tokens that an answered call has used. A call that is dropped instead counts its estimate.
     pub fn end(&self, call: Call, status: StatusCode, headers: &HeaderMap, used: u64) {
         let server = ServerLimits::of(headers, SystemTime::now());
-        self.requests.follow(&call.request, server.requests);
-        self.tokens.follow(call.tokens.charge(), server.tokens);
+        self.requests.follow(&call.request, server.tightest(Unit::Requests));
+        self.tokens.follow(call.tokens.charge(), server.tightest(Unit::Tokens));
         call.tokens.settle(used);
         if status == StatusCode::TOO_MANY_REQUESTS {
             let requests = &self.requests.limiter;
             // The provider has not counted it.
             requests.refund(call.request);
-            let pause = server.retry_after.unwrap_or(Duration::from_secs(1));
+            let pause = server.retry_after().unwrap_or(Duration::from_secs(1));
             requests.pause_for(pause.min(LONGEST_PAUSE));
         }
     }
 }
 
 impl Limit {
-    fn follow(&self, charge: &Charge, window: Option<Window>) {
+    fn follow(&self, charge: &Charge, window: Option<&Window>) {
         if let Some(window) = window {
             let reset_after = window.reset_after.unwrap_or_default();
             self.limiter

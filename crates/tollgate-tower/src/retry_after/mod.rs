@@ -28,15 +28,14 @@ use tollgate_http::Origins;
 ///
 /// | the answer | gate blocked | request sent again |
 /// |---|---|---|
-/// | 429, 503 or 403 with a `Retry-After`, in seconds or as a date | for that long | yes |
-/// | 429, 503 or 403 without one, and a limit is exhausted | until its reset, the latest of several | yes |
+/// | 429, 503, 529, 403 or 418 with a `Retry-After` or a similar field | for that long | yes |
+/// | one of these without such a field, and a limit is exhausted | until its reset, the latest of several | yes |
 /// | another status, and a limit of requests is exhausted | only [if asked for](Self::rate_limit_of_any_status): until its reset | no |
 /// | any other, or one with an unreadable field | no | no |
 ///
-/// A limit is exhausted if nothing remains of it in the fields of any convention that
-/// [`ServerLimits`](crate::server_limits::ServerLimits::of) reads: of requests, of tokens, or of another unit
-/// of `RateLimit`. A 403 with neither field is not a temporary refusal. GitHub, however, refuses with a 403
-/// when a limit is exhausted.
+/// A limit is exhausted if nothing remains of it in the fields that
+/// [`ServerLimits`](crate::server_limits::ServerLimits::of) reads, of any unit. A 403 or a 418 with neither field is not
+/// a temporary refusal. GitHub, however, refuses with a 403 when a limit is exhausted.
 ///
 /// - *A pause longer than [`max_wait`](Self::max_wait)*, by default a minute: the answer is returned
 ///   at once, and the gate is blocked for `max_wait`.
@@ -318,7 +317,7 @@ impl<B> RetryAfterLayer<B> {
     }
 
     /// Sets whether an exhausted limit of requests blocks the gate whatever the status is, in place of
-    /// only with 429, 503 and 403. It may be a `RateLimit` with `r=0` or a field of another convention,
+    /// only in a refusal. It may be a `RateLimit` with `r=0` or a field of another convention,
     /// such as `x-ratelimit-remaining: 0`. The client then stops before it is refused, and such a response
     /// is returned. Limits of tokens and of other units do not count here, because other requests may need
     /// fewer of them or none.

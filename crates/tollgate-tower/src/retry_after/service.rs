@@ -16,6 +16,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use pin_project::pin_project;
 use tollgate::wait::Waiting;
 use tollgate::{Gate, Throttle};
+use tollgate_http::server_limits::{ServerLimits, Unit};
 use tollgate_http::{asked_wait, is_refusal, origin};
 use tower_service::Service;
 
@@ -265,7 +266,12 @@ impl<B> Attempts<B> {
     /// See [`RetryAfterLayer::attempts`].
     pub fn answered(&self, status: StatusCode, headers: &HeaderMap) -> Option<Gate> {
         let layer = &self.layer;
-        let asked = asked_wait(status, headers, layer.any_status, layer.wall_clock)?;
+        let used_up = || {
+            let limits = ServerLimits::of(headers, (layer.wall_clock)());
+            limits.tightest(Unit::Requests)?.exhausted_for()
+        };
+        let asked = asked_wait(status, headers, layer.wall_clock)
+            .or_else(|| layer.any_status.then(used_up).flatten())?;
         let wait = asked.min(layer.max_wait);
         let gate = layer.origins.block(&self.origin, wait, layer.jitter(wait));
         if let (Some(limiter), Err(blocked)) = (&layer.paused, gate.check()) {

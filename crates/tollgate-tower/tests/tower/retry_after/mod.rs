@@ -272,6 +272,10 @@ async fn call_refused_for_a_while_is_made_again_after_it() {
         (503, &[("retry-after", "7")]),
         (429, &[("ratelimit", r#""a";r=0;t=7, "b";r=1;t=9"#)]),
         (503, &[("ratelimit", r#""a";r=0;t=7"#)]),
+        (529, &[("retry-after", "7.0")]),
+        (418, &[("retry-after", "7")]),
+        (429, &[("x-rate-limit-retry-after-seconds", "7")]),
+        (429, &[("fastly-ratelimit-reset", "7")]),
         (
             429,
             &[("retry-after", "7"), ("ratelimit", r#""a";r=0;t=9"#)],
@@ -397,14 +401,18 @@ async fn call_that_is_not_refused_is_not_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn max_wait_hands_on_answers_that_ask_for_longer() {
-    let endless = "9".repeat(40);
-    for asked in ["61", "3600", &endless] {
+    let longest = 31 * 24 * 60 * 60;
+    for asked in ["61", "3600", &longest.to_string()] {
         let (server, client) = setup(&exact(), [refusal(asked)]);
         assert_eq!(get(&client).await, (429, Duration::ZERO));
         sleep(10 * SECOND).await;
         assert_eq!(get(&client).await, (200, 50 * SECOND));
         assert_eq!(server.times(), [0.0, 60.0]);
     }
+    // A longer wait is not read, because it is hardly one in seconds.
+    let (_, client) = setup(&exact(), [refusal(&(longest + 1).to_string())]);
+    assert_eq!(get(&client).await, (429, Duration::ZERO));
+    assert_eq!(get(&client).await, (200, Duration::ZERO));
     let (_, client) = setup(&exact(), [refusal("60")]);
     assert_eq!(get(&client).await, (200, 60 * SECOND));
     let (_, client) = setup(&exact().max_wait(100 * SECOND), [refusal("61")]);
