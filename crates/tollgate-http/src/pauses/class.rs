@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
 
-use crate::server_limits::ServerLimits;
+use crate::asked_wait;
 
 /// What a response says about its origin.
 ///
@@ -18,8 +18,8 @@ use crate::server_limits::ServerLimits;
 /// | 403 or 418 with such a field | the origin refuses requests |
 /// | any other, a 404 or a 500 too | it is no refusal |
 ///
-/// A field is a `Retry-After`, or else an exhausted limit in one of the conventions that
-/// [`ServerLimits`](crate::server_limits::ServerLimits::of) reads, until its reset.
+/// [`asked_wait`] reads the field: a `Retry-After`, or else an exhausted limit, until its reset. A wait of
+/// nothing is no such field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResponseClass {
     /// It is no refusal.
@@ -34,10 +34,7 @@ impl ResponseClass {
     /// Returns the usual meaning of a response. `now` is used if a field has a point in time and the response has no
     /// date.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: fn() -> SystemTime) -> Self {
-        let asked = || {
-            let limits = ServerLimits::of(headers, now());
-            limits.retry_after.or_else(|| limits.used_up())
-        };
+        let asked = || asked_wait(status, headers, now).filter(|wait| !wait.is_zero());
         match status.as_u16() {
             429 => Self::Refused(asked()),
             503 | 529 => asked().map_or(Self::RefusedAlone, |wait| Self::Refused(Some(wait))),

@@ -22,7 +22,8 @@ fn response_pauses_its_origin_if_it_refuses() {
         // A wait of nothing says nothing.
         (429, Some(0), seconds(1)),
         (503, Some(7), seconds(7)),
-        (503, Some(0), seconds(1)),
+        (503, Some(0), None),
+        (403, Some(0), None),
         (529, Some(7), seconds(7)),
         (403, Some(7), seconds(7)),
         (418, Some(7), seconds(7)),
