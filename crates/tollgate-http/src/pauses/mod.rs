@@ -609,6 +609,7 @@ impl Shared {
         };
         effects.woken = known.settle(max_wait, answer_timeout, self.now());
         table.earliest_end = table.earliest_end.min(known.pause_of().until);
+        effects.dropped = known.rest();
         if known.is_open() {
             effects.dropped = known.take_alarm();
             table.origins.remove(name);

@@ -315,9 +315,6 @@ impl Origin {
             while let Some(first) = waiting.first_entry().filter(|it| !can_wait(it.key())) {
                 woken.push(first.remove());
             }
-            if waiting.is_empty() {
-                *self = Self::Quiet(*pause);
-            }
             return woken;
         };
         opening.expire(answer_timeout, now);
@@ -358,6 +355,20 @@ impl Origin {
                 Some(expiry.map_or(deadline, |expiry| expiry.min(deadline)))
             }
         }
+    }
+
+    /// Gives up what a paused origin needs for those who wait, if nobody does. Returns the alarm, to be dropped without
+    /// the lock.
+    pub(super) fn rest(&mut self) -> Option<super::alarm::Alarm> {
+        let Self::Busy(busy) = self else {
+            return None;
+        };
+        if busy.opening.is_some() || !busy.waiting.is_empty() {
+            return None;
+        }
+        let (pause, alarm) = (busy.pause, busy.alarm.take());
+        *self = Self::Quiet(pause);
+        alarm
     }
 
     /// Takes the alarm, to drop it without the lock.
