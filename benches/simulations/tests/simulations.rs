@@ -19,6 +19,10 @@ fn following(arguments: &[&str]) -> Output {
     run(env!("CARGO_BIN_EXE_following"), arguments)
 }
 
+fn pausing(arguments: &[&str]) -> Output {
+    run(env!("CARGO_BIN_EXE_pausing"), arguments)
+}
+
 fn run(program: &str, arguments: &[&str]) -> Output {
     let output = Command::new(program).args(arguments).output();
     output.expect("the program can be started")
@@ -161,4 +165,20 @@ fn verdicts_depend_on_the_seed_alone() {
     assert_eq!(once.stdout, again.stdout);
     let other = following(&["--seed", "4", "log 60/min, 50 ms..30 s, bursts"]);
     assert_ne!(once.stdout, other.stdout);
+}
+
+#[test]
+fn clients_keep_their_pauses_and_come_back() {
+    for row in [
+        "bucket of 20/s",
+        "one refusal without a field: 64",
+        "a minute of refusals",
+    ] {
+        let output = pausing(&["--seeds", "2", row]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.lines().count() > 1, "{text}");
+    }
+    let none = pausing(&["no such row"]);
+    assert_eq!(none.status.code(), Some(1));
 }

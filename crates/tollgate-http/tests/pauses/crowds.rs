@@ -1,0 +1,137 @@
+//! Many origins, and many callers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tollgate_http::{Pauses, WhenFull};
+
+use super::setup::{Caller, ORIGIN, SECOND, exact, wait_of};
+
+#[test]
+fn pause_of_each_of_many_origins_is_kept() {
+    let (pauses, clock) = exact();
+    let hosts = 20_000;
+    for host in 0..hosts {
+        let mut call = pauses.call(format!("https://{host}.example.com:443"));
+        assert!(call.send());
+        call.answered(
+            http::StatusCode::TOO_MANY_REQUESTS,
+            &wait_of(Some(30)),
+            false,
+        );
+    }
+    let sent = |pauses: &Pauses| {
+        let calls = (0..hosts).map(|host| pauses.call(format!("https://{host}.example.com:443")));
+        calls
+            .filter_map(|mut call| call.send().then_some(()))
+            .count()
+    };
+    clock.advance(30 * SECOND - Duration::from_nanos(1));
+    assert_eq!((pauses.snapshot().paused, sent(&pauses)), (hosts, 0));
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(sent(&pauses), hosts);
+}
+
+#[test]
+fn pause_without_room_is_not_recorded_until_another_ends() {
+    let (pauses, clock) = exact();
+    let pauses = pauses.max_origins(2).clock(&clock);
+    let refuse = |origin: &'static str, seconds| {
+        let mut caller = Caller::of(&pauses, origin);
+        assert!(caller.sends());
+        caller.answered(429, Some(seconds))
+    };
+    refuse("a", 20);
+    refuse("b", 10);
+    refuse("c", 30);
+    assert_eq!(
+        (pauses.snapshot().paused, pauses.snapshot().unrecorded),
+        (2, 1)
+    );
+    assert!(pauses.check("a").is_err() && pauses.check("c").is_ok());
+    // A known origin has its place.
+    clock.advance(10 * SECOND);
+    pauses.pause("a", 100 * SECOND);
+    assert_eq!(pauses.snapshot().unrecorded, 1);
+    refuse("c", 30);
+    assert_eq!(
+        (pauses.snapshot().paused, pauses.snapshot().unrecorded),
+        (2, 1)
+    );
+    assert!(pauses.check("a").is_err() && pauses.check("c").is_err());
+}
+
+#[test]
+fn call_to_an_origin_without_room_is_refused_on_request() {
+    let (pauses, clock) = exact();
+    let pauses = pauses
+        .max_origins(1)
+        .when_full(WhenFull::Refuse)
+        .clock(&clock);
+    pauses.pause("a", 10 * SECOND);
+    let mut other = Caller::of(&pauses, "b");
+    assert_eq!(other.refused().remaining(), Some(10 * SECOND));
+    clock.advance(10 * SECOND);
+    assert!(other.succeeds());
+}
+
+#[test]
+fn waiters_go_in_the_order_of_their_calls() {
+    let (pauses, clock) = exact();
+    pauses.pause(ORIGIN, SECOND);
+    let mut callers: Vec<Caller> = (0..1000).map(|_| Caller::new(&pauses)).collect();
+    // The last asks first.
+    assert!(callers.iter_mut().rev().all(Caller::waits));
+    clock.advance(SECOND);
+    let mut first = 0;
+    while first < callers.len() {
+        let passed = callers[first..]
+            .iter_mut()
+            .take_while(|it| it.was_woken())
+            .count();
+        assert!(passed > 0);
+        assert!(callers[first + passed..].iter().all(|it| !it.was_woken()));
+        for caller in &mut callers[first..first + passed] {
+            assert!(caller.sends());
+        }
+        for caller in &mut callers[first..first + passed] {
+            caller.answered(200, None);
+        }
+        first += passed;
+    }
+    assert_eq!(pauses.snapshot(), tollgate_http::PausesSnapshot::default());
+}
+
+/// Nobody is lost, whatever the threads do at once. A lost waiter would hang.
+#[test]
+fn calls_on_many_threads_all_end() {
+    let pauses = Pauses::new()
+        .backoff(Duration::from_micros(50), Duration::from_micros(100))
+        .retries(0);
+    let done = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for number in 0..8_u64 {
+            let (pauses, done) = (&pauses, &done);
+            scope.spawn(move || {
+                for round in 0..500_u64 {
+                    let random = (number * 500 + round).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60;
+                    let mut call = pauses.call(ORIGIN);
+                    while futures::executor::block_on(call.ready()).is_ok() && !call.send() {}
+                    match random {
+                        0 => pauses.resume(ORIGIN),
+                        1 => pauses.pause(ORIGIN, Duration::from_micros(200)),
+                        2 => continue,
+                        _ => {}
+                    }
+                    let status = if random > 12 { 429 } else { 200 };
+                    let status = http::StatusCode::from_u16(status).unwrap();
+                    call.answered(status, &wait_of(None), true);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert!(done.into_inner() > 3000);
+    assert_eq!(pauses.snapshot().waiting, 0);
+}

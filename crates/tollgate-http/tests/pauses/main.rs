@@ -1,0 +1,7 @@
+//! Pauses of origins: none is passed, whoever asks and however long it lasts; and whoever waits goes on in order.
+
+mod crowds;
+mod lasting;
+mod opening;
+mod refusals;
+mod setup;
