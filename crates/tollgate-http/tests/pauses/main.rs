@@ -3,5 +3,6 @@
 mod crowds;
 mod lasting;
 mod opening;
+mod random;
 mod refusals;
 mod setup;
