@@ -197,11 +197,9 @@ impl Origin {
 
     /// Decides whether a call that passed is sent now.
     pub(super) fn send(&mut self, place: Place, now: Tick) -> bool {
-        if self.is_paused(now) {
-            return false;
-        }
         let busy = self.busy();
         busy.advance(now);
+        // In a pause there is none.
         let Some(opening) = busy.opening.as_mut() else {
             return false;
         };
