@@ -653,25 +653,29 @@ impl Shared {
         }
     }
 
-    /// Pauses an origin. Returns whether it is known then.
+    /// Pauses an origin, if the refusal is news. Returns whether there was room for it.
     fn pause(self: &Arc<Self>, name: &str, refusal: &Refusal, now: Tick) -> bool {
         let (in_flight, known_until) = &self.counters[self.counter(&name)];
         let mut table = self.lock();
-        if !table.origins.contains_key(name) {
+        let mut new = None;
+        let origin = match table.origins.get_mut(name) {
+            Some(known) => known,
+            None => {
+                let known_until = Tick::from_nanos(known_until.load(Ordering::Relaxed));
+                new.insert(Origin::unknown(known_until))
+            }
+        };
+        let is_news = origin.pause(refusal, in_flight.load(Ordering::Relaxed), now);
+        let known = origin.pause_of().known_until;
+        if let Some(new) = new.filter(|_| is_news) {
             if !table.make_room(self.settings.max_origins, now) {
                 table.unrecorded += 1;
                 return false;
             }
-            let known = Tick::from_nanos(known_until.load(Ordering::Relaxed));
-            table.origins.insert(name.into(), Origin::unknown(known));
+            table.origins.insert(name.into(), new);
             self.known.store(table.origins.len(), Ordering::Relaxed);
         }
-        let in_flight = in_flight.load(Ordering::Relaxed);
-        let known = table.origins.get_mut(name).expect("it was inserted");
-        if known.pause(refusal, in_flight, now) {
-            let known = known.pause_of().known_until;
-            known_until.store(known.as_nanos(), Ordering::Relaxed);
-        }
+        known_until.fetch_max(known.as_nanos(), Ordering::Relaxed);
         let effects = self.settle(&mut table, name);
         drop(table);
         self.apply(name, effects);

@@ -258,7 +258,7 @@ impl Origin {
                 (wait, wait.mul_f64(percent / 100.0))
             }
         };
-        if now.saturating_add(wait) <= former.until {
+        if wait.is_zero() || now.saturating_add(wait) <= former.until {
             return false;
         }
         let guesses = match by {

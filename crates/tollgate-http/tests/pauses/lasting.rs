@@ -181,6 +181,14 @@ fn poll_of_a_call_that_cannot_wait_so_long_is_refused_at_once() {
 }
 
 #[test]
+fn pause_of_nothing_changes_nothing() {
+    let (pauses, _clock) = exact();
+    pauses.pause(ORIGIN, Duration::ZERO);
+    let mut callers: Vec<Caller> = (0..5).map(|_| Caller::new(&pauses)).collect();
+    assert!(callers.iter_mut().all(Caller::sends));
+}
+
+#[test]
 fn check_of_another_origin_passes() {
     let (pauses, _clock) = exact();
     refuse(&pauses, 429, Some(100));

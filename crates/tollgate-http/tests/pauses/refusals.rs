@@ -74,6 +74,9 @@ fn refusals_of_requests_from_before_the_pause_count_once() {
     assert_eq!(pauses.snapshot().opening, 0);
     callers[3].answered(429, None);
     assert_eq!(left(&pauses), None);
+    // The origin stays open.
+    let mut many: Vec<Caller> = (0..5).map(|_| Caller::new(&pauses)).collect();
+    assert!(many.iter_mut().all(Caller::sends));
     // One with a time is news.
     callers[4].answered(429, Some(5));
     assert_eq!(left(&pauses), Some(5 * SECOND));
