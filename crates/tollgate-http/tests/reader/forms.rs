@@ -321,6 +321,14 @@ fn asked_wait_of_a_lone_reset_counts_if_it_is_the_only_one_and_the_status_is_a_r
 }
 
 #[test]
+fn of_a_count_beside_a_maximum_reads_nothing_if_no_name_says_rate_limit() {
+    let attempts = [("x-retry-count", "1"), ("x-retry-max", "3")];
+    assert_eq!(read(&limits(&attempts)), [""; 0]);
+    let limit = [("x-ratelimit-count", "1"), ("x-ratelimit-max", "3")];
+    assert_eq!(read(&limits(&limit)), ["- | requests | 3 | 2 | -"]);
+}
+
+#[test]
 fn tightest_is_the_least_remaining_and_then_the_latest_reset() {
     let limits = limits(&[
         (
