@@ -100,7 +100,7 @@ pub struct Decision {
     /// The time until the call would be admitted if no other call came; zero if it is admitted. It is never
     /// too early: one nanosecond before, the call would be refused. `None` if waiting does not help, because
     /// the call would never be admitted, or if the time is unknown, because a
-    /// [hold](crate::RateLimiter::hold) has to be settled first.
+    /// [hold](crate::RateLimiter::hold) has to be settled, or to end, first.
     ///
     /// The [error](crate::AcquireError::retry_after) of a refused call tells these two apart.
     pub retry_after: Option<Duration>,

@@ -24,8 +24,8 @@
 //! - *All waits of a request, including those of other libraries*: one `CancellationToken` (feature `tokio`, a default).
 //! - *Without a token*: `close()` also ends the waits, with [`Closed`](crate::ErrorKind::Closed). It cannot
 //!   be undone; to stop for a while, use [`set_permits(0)`](crate::Semaphore::set_permits),
-//!   [`pause_for`](crate::RateLimiter::pause_for), or a [`Gate`](crate::Gate). After a resume with fewer
-//!   permits, [`reject_impossible`](crate::Semaphore::reject_impossible) refuses the waiters that ask for more.
+//!   [`pause_for`](crate::RateLimiter::pause_for) and [`resume`](crate::RateLimiter::resume), or a
+//!   [`Gate`](crate::Gate). After a resume with fewer permits, [`reject_impossible`](crate::Semaphore::reject_impossible) refuses the waiters that ask for more.
 //! - *Requests of reqwest*: `token.run_until_cancelled(..)` around the request and the reading of its body; the page of
 //!   the crate [`tollgate-reqwest`] has the other ways.
 //! - *Work with several limits*: `all((..)).acquire().cancel_on(&token)` returns the permits of its other parts.

@@ -38,6 +38,10 @@
 #![doc = include_str!("programs/limit_an_api_client.rs")]
 //! ```
 //!
+//! A client over HTTP that sends requests by itself, to one server or many, keeps the pauses of each with
+//! `tollgate_http::Pauses`: they last as long as asked, and afterwards the server is not flooded. Its `Call` has a loop to
+//! copy.
+//!
 //! # Choices
 //!
 //! - *The quota*: `Quota::per_minute(100)`, or `"100/60s burst 20".parse()` from a configuration. The default

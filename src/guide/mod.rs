@@ -33,7 +33,7 @@
 //! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::throttle::BoxThrottle) |
 //! | block a thread instead of awaiting | `.wait()` |
 //! | change a limit while it is used | `set_permits`, `set_quota` |
-//! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for); any throttle, `Gate::block_for(..)` in front of it; a semaphore, `set_permits(0)` |
+//! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for) and [`resume`](crate::RateLimiter::resume); any throttle, `Gate::block_for(..)` in front of it; a semaphore, `set_permits(0)` |
 //! | shut down | `close()`, then `wait_idle()` |
 //! | keep a semaphore of tokio or async-lock | use it as a [`Throttle`](crate::Throttle) |
 //! | limit requests and tokens of a language model | [`RateLimiter::hold`](crate::RateLimiter::hold) and [`follow`](crate::RateLimiter::follow) |
@@ -44,7 +44,7 @@
 //! | use the client's address as a key, behind proxies | [`tollgate_http::ClientIp`] |
 //! | read the limits that a server reports | [`tollgate_http::server_limits`] |
 //! | report responses and errors to an adaptive limit | `ThrottleLayer::classify`, `overloaded_if` |
-//! | wait as long as a server asks for | [`tollgate_tower::RetryAfterLayer`], [`tollgate_reqwest::RetryAfterMiddleware`] |
+//! | wait as long as a server asks for | [`tollgate_tower::RetryAfterLayer`], [`tollgate_reqwest::RetryAfterMiddleware`]; in any other client, [`tollgate_http::Pauses`] |
 //! | limit a reqwest client, in total, by host and by route | [`tollgate_reqwest::ThrottleMiddleware`] |
 //! | see what is in use, count, measure and trace | `snapshot()`; `Observed` of [`tollgate-observe`] around any throttle |
 //!

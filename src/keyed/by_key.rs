@@ -20,7 +20,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// The same limit for each of many keys, such as users or addresses. `T` is a
 /// [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore).
 ///
-/// [`key`](Self::key) returns one [key](super::Key), which has the methods of a limiter or a semaphore.
+/// [`key`](Self::key) returns one [key](super::Key), which has most methods of a limiter or a semaphore.
 /// Keys need no registration; a key that was never used, or no longer has a backlog, has its whole
 /// burst or all its permits.
 ///
@@ -373,7 +373,7 @@ impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S> {
 }
 
 /// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
-/// [`Semaphore`](crate::Semaphore).
+/// [`Semaphore`](crate::Semaphore), except for pauses, holds, following a server and local handles.
 ///
 /// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such
 /// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an

@@ -42,7 +42,8 @@ impl RateLimiter {
     /// any other. So make the burst as large as the holds of all calls that run at once. Providers
     /// of language models, for example, use the tokens of a minute. While there are holds, calls
     /// take the lock of the limiter. A `retry_after` is the time until a call would be admitted if
-    /// nothing were settled, and `None` if a hold has to be settled first; a timeout refuses a wait
+    /// nothing were settled, and `None` if a hold has to be settled, or to [end](Self::max_hold),
+    /// first; a timeout refuses a wait
     /// only if it would be too long even if everything were settled now.
     ///
     /// In the second row no call waits for a settlement. A settlement for less takes a time that is

@@ -749,10 +749,8 @@ impl RateLimiter {
     ///
     /// # Pausing
     ///
-    /// There is no quota of 0. To pause a limiter for a known time, see
-    /// [`pause_for`](Self::pause_for). To pause it until further notice, put a [`Semaphore`](crate::Semaphore) in front
-    /// of it with [`all`](crate::all), and stop the semaphore with
-    /// [`set_permits(0)`](crate::Semaphore::set_permits).
+    /// There is no quota of 0. [`pause_for`](Self::pause_for) pauses a limiter for a time, or with
+    /// [`Duration::MAX`] until further notice, which [`resume`](Self::resume) ends.
     ///
     /// # Examples
     ///

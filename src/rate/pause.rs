@@ -13,7 +13,8 @@ impl RateLimiter {
     /// No call, queued or new, is admitted before the end. At the end the burst is spent, except
     /// for one token: so waiters are admitted one by one at the rate, in their order, and the burst
     /// refills over time. The times in errors, decisions and reservations include the pause, and a
-    /// timeout that ends before the pause refuses the call at once.
+    /// timeout that ends before the end of the pause refuses a new call at once; one that waits
+    /// already fails when its timeout ends.
     ///
     /// An algorithm that gives back a batch at once admits one call at the end, and then its
     /// batches. A sliding window may take longer to admit the second call. A sliding log spaces its

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tollgate::{Quota, RateLimiter, Semaphore, all};
 
-/// The server may ask for any pause, and a pause cannot be taken back.
+/// The server may ask for any pause. A longer one is for its operators.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 struct Limits {

@@ -5,7 +5,7 @@ use tollgate::rate::{Charge, Hold};
 use tollgate::{AcquireError, Algorithm, Quota, RateLimiter, all};
 use tollgate_http::server_limits::{ServerLimits, Unit, Window};
 
-/// A provider may ask for any pause, and a pause cannot be taken back.
+/// A provider may ask for any pause. A longer one is for its operators.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The limits of one key of a provider. All tasks share it.

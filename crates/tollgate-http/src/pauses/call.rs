@@ -197,7 +197,15 @@ impl<O: Display> Call<O> {
     }
 
     /// Reads the head of the response, and returns what to do with it. `may_repeat` says whether the request can be
-    /// sent again. A response with `x-should-retry: false` is returned.
+    /// sent again.
+    ///
+    /// A response is returned if it is a success, if the request cannot be repeated, has been
+    /// [often enough](super::Pauses::retries), or would then wait for longer than it [may](super::Pauses::max_wait), if
+    /// the budget is used up, or if it has `x-should-retry: false`. So the call that is refused for forty minutes returns
+    /// that response, and later calls get [`Paused`] from [`ready`](Self::ready).
+    ///
+    /// A request that fails without a response is not answered: wait until the call is ready and send it again, or drop
+    /// the call.
     ///
     /// # Examples
     ///

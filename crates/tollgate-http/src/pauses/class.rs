@@ -24,7 +24,8 @@ use crate::asked_wait;
 pub enum ResponseClass {
     /// It is no refusal.
     Success,
-    /// The request was refused alone. It may be repeated after a delay, and other requests go on.
+    /// The request was refused alone. It may be repeated after the [first backoff](super::Pauses::backoff), a second by
+    /// default, and then after twice that. Other requests go on.
     RefusedAlone,
     /// The origin refuses requests: for this long, or for an unknown time.
     Refused(Option<Duration>),

@@ -113,7 +113,8 @@ pub enum WhenFull {
     /// A refusal by another origin is returned. It pauses nobody, and is [counted](PausesSnapshot::unrecorded).
     #[default]
     ReturnRefusal,
-    /// Calls to other origins are refused, so that no request is sent to an origin for whose pause there is no room.
+    /// Calls to other origins are refused, so that no request is sent to an origin for whose pause there is no room. The
+    /// error is [`PausedBy::Full`], with the time until the first of the pauses ends.
     Refuse,
 }
 
@@ -123,7 +124,7 @@ pub enum WhenFull {
 pub struct PausesSnapshot {
     /// The number of origins that are paused.
     pub paused: usize,
-    /// The number of origins whose pause is over, and which open step by step.
+    /// The number of origins whose pause is over, and which open step by step, since the first call has come.
     pub opening: usize,
     /// The number of calls that wait.
     pub waiting: usize,
@@ -133,8 +134,9 @@ pub struct PausesSnapshot {
 
 /// Makes a client wait as long as servers ask it to.
 ///
-/// One value has the pauses of all origins of a client; an origin is a string for scheme, host and port. Clones share
-/// them. A client that sends requests by itself takes a [call](Self::call) for each, which waits while the origin is
+/// One value has the pauses of all origins of a client. An origin is any text, usually that of scheme, host and port, which
+/// [`origin`](crate::origin) returns. If a part of an API has a limit of its own, the text of its requests is another one,
+/// such as `https://example.com:443/search`; it is then paused apart from the rest. Clones share the pauses. A client that sends requests by itself takes a [call](Self::call) for each, which waits while the origin is
 /// paused, and reads the answer.
 ///
 /// - **A pause lasts as long as the server asks**, up to [`max_pause`](Self::max_pause), a day by default, and up to [a
@@ -207,7 +209,7 @@ impl Pauses {
     pub fn new() -> Self {
         Self::of(Settings {
             clock: Clock::default(),
-            max_wait: Duration::from_secs(60),
+            max_wait: Duration::from_secs(90),
             max_pause: Duration::from_secs(24 * 60 * 60),
             max_origins: 100_000,
             refuses: false,
@@ -249,7 +251,10 @@ impl Pauses {
         self.with(|it| it.clock = clock.into())
     }
 
-    /// Sets how long a call may wait since it began, over all its attempts, in place of a minute.
+    /// Sets how long a call may wait, counted from its beginning and over all its attempts, in place of 90 s. That is
+    /// enough for the usual `Retry-After` of a minute, with the [jitter](Self::jitter_percent) and the time of the
+    /// refused request. There is no other limit for a call: to wait for less, drop the future of
+    /// [`ready`](Call::ready).
     ///
     /// # Examples
     ///
@@ -700,7 +705,11 @@ impl Table {
     fn without_room(&mut self, settings: &Settings, now: Tick) -> Passage {
         let refuses = settings.refuses && !self.make_room(settings.max_origins, now);
         match self.origins.values().next().filter(|_| refuses) {
-            Some(known) => Passage::Refused(*known.pause_of(), Some(self.earliest_end)),
+            Some(known) => {
+                let mut pause = *known.pause_of();
+                (pause.status, pause.by) = (StatusCode::SERVICE_UNAVAILABLE, PausedBy::Full);
+                Passage::Refused(pause, Some(self.earliest_end))
+            }
             None => Passage::Passes,
         }
     }

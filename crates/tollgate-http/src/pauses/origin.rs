@@ -32,8 +32,10 @@ pub enum PausedBy {
     Server,
     /// The server refused a request and said nothing else, so the length is a guess.
     Guess,
-    /// The client itself, with [`Pauses::pause`](super::Pauses::pause).
+    /// The code of the client, with [`Pauses::pause`](super::Pauses::pause).
     Caller,
+    /// Nobody: the origin is not paused, but there is no [room](super::WhenFull::Refuse) for its pause.
+    Full,
 }
 
 /// A pause of an origin.
@@ -263,7 +265,7 @@ impl Origin {
         }
         let guesses = match by {
             PausedBy::Guess => former.guesses.saturating_add(1),
-            PausedBy::Server | PausedBy::Caller => former.guesses,
+            _ => former.guesses,
         };
         let current = match self {
             Self::Busy(busy) => busy.opening.take().map(|opening| opening.window),

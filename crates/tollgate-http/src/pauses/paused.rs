@@ -106,13 +106,17 @@ impl fmt::Display for Paused {
             PausedBy::Server => "the server asked for it",
             PausedBy::Guess => "the server refused a request",
             PausedBy::Caller => "the client asked for it",
+            PausedBy::Full => "every place for a pause is taken",
         };
         let Self { origin, .. } = self;
         match self.remaining {
+            Some(left) if self.by == PausedBy::Full => {
+                write!(f, "requests to {origin} are refused for {left:?}: {why}")
+            }
             Some(left) => write!(f, "requests to {origin} are paused for {left:?}: {why}"),
             None => write!(
                 f,
-                "requests to {origin} were paused, and the first ones are under way: {why}"
+                "requests to {origin} were paused, and the first ones since are not answered yet: {why}"
             ),
         }
     }

@@ -174,7 +174,8 @@ impl ServerLimits {
     }
 
     /// Returns the window of this unit with the least remaining. Of several that are equal, it is the one with the
-    /// latest reset.
+    /// latest reset. A server may report several limits of one unit, for example Anthropic those of its priority tier
+    /// beside the usual ones: choose among the [windows](Self::windows) by name then.
     ///
     /// # Examples
     ///

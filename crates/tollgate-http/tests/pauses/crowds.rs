@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_http::{Pauses, WhenFull};
+use tollgate_http::{PausedBy, Pauses, WhenFull};
 
 use super::setup::{Caller, ORIGIN, SECOND, exact, wait_of};
 
@@ -71,7 +71,11 @@ fn call_to_an_origin_without_room_is_refused_on_request() {
         .clock(&clock);
     pauses.pause("a", 10 * SECOND);
     let mut other = Caller::of(&pauses, "b");
-    assert_eq!(other.refused().remaining(), Some(10 * SECOND));
+    let refused = other.refused();
+    assert_eq!(
+        (refused.by(), refused.remaining()),
+        (PausedBy::Full, Some(10 * SECOND))
+    );
     clock.advance(10 * SECOND);
     assert!(other.succeeds());
 }

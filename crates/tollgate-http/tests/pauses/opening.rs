@@ -112,7 +112,7 @@ fn poll_after_the_time_of_a_call_is_refused_for_an_unknown_time() {
     let paused = second.refused();
     assert_eq!(paused.remaining(), None);
     let text = format!(
-        "requests to {ORIGIN} were paused, and the first ones are under way: the server asked for it"
+        "requests to {ORIGIN} were paused, and the first ones since are not answered yet: the server asked for it"
     );
     assert_eq!(paused.to_string(), text);
     let response = paused.into_response::<()>();

@@ -181,6 +181,17 @@ fn answered_takes_later_repeats_from_a_budget() {
     assert_eq!(refusals(10), 6);
 }
 
+/// The default leaves time for the usual wait, with the jitter and the request itself.
+#[test]
+fn answered_with_a_wait_of_a_minute_repeats_by_default() {
+    let clock = tollgate::Clock::manual();
+    let pauses = Pauses::new().clock(&clock);
+    let mut caller = Caller::new(&pauses);
+    assert!(caller.sends());
+    clock.advance(10 * SECOND);
+    assert_eq!(caller.answered(429, Some(60)), NextStep::Retry);
+}
+
 #[test]
 fn classify_changes_the_usual_meaning() {
     let pauses = Pauses::new().classify(|status, _, usual| match status.as_u16() {

@@ -15,10 +15,11 @@ pub(crate) const ORIGIN: &str = "https://example.com:443";
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns pauses without jitter, on a manual clock.
+/// Returns pauses without jitter, for calls that wait for a minute, on a manual clock.
 pub(crate) fn exact() -> (Pauses, ManualClock) {
     let clock = Clock::manual();
-    (Pauses::new().jitter_percent(0).clock(&clock), clock)
+    let pauses = Pauses::new().jitter_percent(0).max_wait(60 * SECOND);
+    (pauses.clock(&clock), clock)
 }
 
 /// The fields of a response that asks for a wait, if it does.
