@@ -9,7 +9,7 @@
 //! | read the limits that a server reports | [`server_limits`] |
 //! | read whether a request was refused, and for how long | [`is_refusal`], [`asked_wait`] |
 //! | report a response to an adaptive limit | [`feedback`] |
-//! | keep the pauses that servers ask for | [`Origins`] |
+//! | keep the pauses that servers ask for | [`Pauses`], with [`UriOrigin`] |
 //!
 //! The crates [`tollgate-tower`] and [`tollgate-reqwest`] do all of this in layers and middleware. Use this crate with
 //! another framework or client, or for a parser alone.
@@ -54,6 +54,7 @@ mod refusal;
 mod rejections;
 mod right_split;
 pub mod server_limits;
+mod uri_origin;
 mod work;
 
 #[doc(no_inline)]
@@ -69,3 +70,4 @@ pub use self::pauses::{
 };
 pub use self::refusal::{Answer, retry_after, status};
 pub use self::rejections::Rejections;
+pub use self::uri_origin::UriOrigin;

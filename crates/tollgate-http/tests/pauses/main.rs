@@ -3,5 +3,6 @@
 mod crowds;
 mod lasting;
 mod opening;
+mod redirects;
 mod refusals;
 mod setup;
