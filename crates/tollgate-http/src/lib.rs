@@ -48,7 +48,6 @@ mod answer;
 mod client_ip;
 mod fields;
 mod head;
-mod origins;
 mod pauses;
 mod refusal;
 mod rejections;
@@ -64,7 +63,6 @@ pub use self::answer::{asked_wait, feedback, is_refusal};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
 pub use self::fields::{Policy, RateLimitHeaders};
 pub use self::head::Head;
-pub use self::origins::{Origins, origin};
 pub use self::pauses::{
     Call, NextStep, Paused, PausedBy, Pauses, PausesSnapshot, ResponseClass, WhenFull,
 };

@@ -53,7 +53,7 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// `ThrottleLayer::classify` of the crate [`tollgate-tower`] reports this for each response to an
 /// HTTP client: its `feedback` reads 429, 503 and 504, and the `Retry-After` of the first two. The
 /// layer pauses later requests, and passes the response to the refused one on; it does not repeat
-/// the request. `RetryAfterLayer`, outside of this layer, does that.
+/// the request. `PausesLayer`, outside of this layer, does that.
 ///
 /// # The rule
 ///
