@@ -15,7 +15,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response, StatusCode, Uri, header};
 use tollgate::{Keyed, Quota, RateLimiter, Semaphore};
-use tollgate_tower::{ClientIp, IpNet, RateLimitHeaders, RetryAfterLayer, ThrottleLayer};
+use tollgate_tower::{ClientIp, IpNet, Pauses, PausesLayer, RateLimitHeaders, ThrottleLayer};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_governor::GovernorLayer;
@@ -52,17 +52,17 @@ pub fn rows() -> Vec<Row> {
     }
 }
 
-/// Requests of a client that waits as servers ask it to, by the number of its gates.
+/// Requests of a client that waits as servers ask it to, by the number of paused origins.
 pub fn origins() -> Vec<Row> {
     // The limit of a refusal is 5 µs, and without a layer it takes 0.15 µs.
     rows! {
-        alone "http: a refusal by a new origin, 100,000 gates"
+        alone "http: a refusal by a new origin, 100,000 paused"
             {"full table" => || refused_by_new_origins(100_000),
              "no layer": 30.0 => refused_without_a_layer,
              "full table of 64" => || refused_by_new_origins(64)};
         alone "http: a request to an origin without a pause"
-            {"no gates" => || polite_beside(0), "beside 1,024 gates" => || polite_beside(1024),
-             "beside 100,000 gates" => || polite_beside(100_000)};
+            {"nothing paused" => || polite_beside(0), "beside 1,024 paused" => || polite_beside(1024),
+             "beside 100,000 paused" => || polite_beside(99_999)};
     }
 }
 
@@ -196,7 +196,7 @@ fn overloaded(request: Request<Body>) -> Answer {
 /// Sends a request to each of these origins in turn.
 fn requests_to<S>(service: S, origins: Range<usize>) -> impl FnMut(u64) + 'static
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + 'static,
+    S: Service<Request<Body>> + Clone + 'static,
 {
     let uri = |n| {
         format!("https://host-{n}.example.com/")
@@ -213,22 +213,18 @@ where
     })
 }
 
-/// Blocks gates for exactly an hour, so that the oldest is the one that opens first.
-fn patient() -> RetryAfterLayer<Body> {
-    let hour = Duration::from_secs(3600);
-    RetryAfterLayer::new()
-        .retries(0)
-        .max_wait(hour)
-        .jitter_percent(0)
+/// Pauses this many origins for an hour, and returns the layer, which repeats nothing. The table is then full.
+fn pausing(origins: usize) -> PausesLayer<Body> {
+    let pauses = Pauses::new().retries(0).max_origins(origins.max(1));
+    let layer = PausesLayer::new(pauses);
+    requests_to(layer.layer(service_fn(overloaded)), 0..origins)(origins as u64);
+    layer
 }
 
-/// Measures a refusal by an origin without a gate, while the table is full with this many gates. Half of the
-/// origins have a gate, and each asks again after its gate was evicted.
-fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
-    let layer = patient().max_origins(gates);
-    let mut requests = requests_to(layer.layer(service_fn(overloaded)), 0..2 * gates);
-    requests(gates as u64);
-    requests
+/// Measures a refusal by an origin for whose pause there is no room, beside this many paused ones.
+fn refused_by_new_origins(origins: usize) -> impl FnMut(u64) + 'static {
+    let client = pausing(origins).layer(service_fn(overloaded));
+    requests_to(client, origins..2 * origins)
 }
 
 /// The same without a layer.
@@ -236,9 +232,8 @@ fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
     requests_to(service_fn(overloaded), 0..2048)
 }
 
-/// Measures a request to an origin that has asked for no delay, while this many others have gates.
-fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
-    let layer = patient().max_origins(gates.max(1));
-    requests_to(layer.layer(service_fn(overloaded)), 0..gates)(gates as u64);
-    requests_to(layer.layer(service_fn(answers)), gates..gates + 1)
+/// Measures a request to an origin that has asked for no delay, while this many others are paused.
+fn polite_beside(origins: usize) -> impl FnMut(u64) + 'static {
+    let client = pausing(origins).layer(service_fn(answers));
+    requests_to(client, origins..origins + 1)
 }

@@ -27,7 +27,7 @@
 //!
 //! use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 //! use tollgate::{Keyed, Semaphore};
-//! use tollgate_reqwest::{RetryAfterMiddleware, ThrottleMiddleware};
+//! use tollgate_reqwest::{Pauses, PausesMiddleware, ThrottleMiddleware};
 //!
 //! fn polite(client: reqwest::Client) -> ClientWithMiddleware {
 //!     let hosts = Arc::new(Keyed::semaphores(1).max_keys(1_000_000));
@@ -35,21 +35,20 @@
 //!         Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
 //!     });
 //!     let total = Arc::new(Semaphore::new(64));
-//!     let retry = RetryAfterMiddleware::new();
+//!     // Up to a million hosts that ask for a pause, and ten minutes for one of them.
+//!     let pauses = Pauses::new().max_origins(1_000_000).max_wait(Duration::from_secs(600));
 //!     ClientBuilder::new(client)
-//!         .with(retry.clone()) // the outermost
 //!         .with(by_host.release_after(Duration::from_secs(2)))
-//!         .with(retry.innermost())
-//!         .with(ThrottleMiddleware::new(total))
-//!         .with(retry.innermost())
+//!         .with(PausesMiddleware::new(pauses).behind(total)) // the last
 //!         .build()
 //! }
 //! # drop(polite(reqwest::Client::new()));
 //! ```
 //!
-//! The retries are outside of the host's limit, so that a repeated request waits for its host again and keeps
-//! the two seconds. The second `retry` checks for the pause before a slot of the total is taken, so that a paused
-//! host holds none of them; the last one stops a request that waited for such a slot when the pause began.
+//! A request waits for its host, then until the host is not paused, and then for a slot of the total, so that a paused
+//! host holds none of them. Before it is sent, the pause is checked once more. A request that is sent again keeps the slot
+//! of its host, and waits as long as the host asks in place of the two seconds. A request that would wait for
+//! longer than `max_wait` fails with `Paused`, which has the remaining time: put the link back, and visit it then.
 //!
 //! # Choices
 //!

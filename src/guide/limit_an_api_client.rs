@@ -20,10 +20,19 @@
 #![doc = include_str!("programs/limit_reqwest.rs")]
 //! ```
 //!
-//! When a response is 429, 503 or 403 and asks for a pause, nothing is sent during the pause, which is up to 10 % longer
-//! than the server asks for. Then the request is sent again, up to twice, if it is a GET, PUT, DELETE or another
-//! method that is safe to repeat. The middleware does not wait for a pause longer than `max_wait`, a minute by default:
-//! it returns the response at once, and sends requests each minute until the server refuses one of them.
+//! When a response is 429, 503 or 403 and asks for a pause, nothing is sent during the pause, however long it is: an
+//! hour, for example, with GitHub. Then the requests go step by step, first one and then more, and the refused one is
+//! sent again, up to twice: after a 429 any that can be cloned, otherwise a GET, PUT, DELETE or another method that is
+//! safe to repeat. A caller that would wait for longer than `max_wait`, a minute by default, gets the error `Paused`
+//! at once, with the remaining time; `Paused::in_chain(&error)` finds it. The time counts from the beginning of the
+//! call, with the wait for the slots and the rate: if a program starts all its calls at once, set `max_wait` to the time
+//! that all of them take. A 429 that does not say how long pauses for a
+//! second, then two, and up to a minute.
+//!
+//! ```text
+//! // For a job that has all night:
+//! PausesMiddleware::new(Pauses::new().max_wait(Duration::from_secs(8 * 3600)))
+//! ```
 //!
 //! # With any other client
 //!
@@ -55,15 +64,16 @@
 //! - *A server whose limit you don't know*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) adapts to it.
 //! - *Limits by host or route of reqwest*: `ThrottleMiddleware::by(|request| ..)`; a crawler has [a page of its
 //!   own](super::crawl_politely).
-//! - *Clients of hyper and tower*: `RetryAfterLayer` of the crate [`tollgate-tower`] waits as long as the server asks
-//!   for, with `Retry-After` or an exhausted limit, up to its `max_wait`, a minute by default, and repeats idempotent
-//!   requests without a body up to twice. Its innermost clone goes directly around the client, so that no request that
-//!   waits for the rate is sent during a pause:
+//! - *Paths with limits of their own*, such as the search of GitHub: `.gate_by(|url| ..)` names what a refusal
+//!   pauses, in place of the whole server.
+//! - *Clients of hyper and tower*: `PausesLayer` of the crate [`tollgate-tower`] does the same, and repeats requests
+//!   without a body, or those whose body it can copy:
 //!
 //!   ```text
-//!   let client = ThrottleLayer::new(rate).errors().layer(retry.innermost().layer(client));
-//!   let client = ThrottleLayer::new(slots).errors().layer(retry.layer(client));
+//!   let client = PausesLayer::new(Pauses::new()).behind(all((slots, rate))).layer(client);
 //!   ```
+//!
+//! - *Any other client*: `Pauses::call` of the crate [`tollgate-http`](https://docs.rs/tollgate-http/latest/tollgate_http/).
 //!
 //! # Traps
 //!

@@ -44,7 +44,7 @@
 //! | use the client's address as a key, behind proxies | [`tollgate_http::ClientIp`] |
 //! | read the limits that a server reports | [`tollgate_http::server_limits`] |
 //! | report responses and errors to an adaptive limit | `ThrottleLayer::classify`, `overloaded_if` |
-//! | wait as long as a server asks for | [`tollgate_tower::RetryAfterLayer`], [`tollgate_reqwest::RetryAfterMiddleware`]; in any other client, [`tollgate_http::Pauses`] |
+//! | wait as long as a server asks for | [`tollgate_tower::PausesLayer`], [`tollgate_reqwest::PausesMiddleware`]; for any client, [`tollgate_http::Pauses`] |
 //! | limit a reqwest client, in total, by host and by route | [`tollgate_reqwest::ThrottleMiddleware`] |
 //! | see what is in use, count, measure and trace | `snapshot()`; `Observed` of [`tollgate-observe`] around any throttle |
 //!
@@ -92,12 +92,13 @@
 //! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
 //! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/
 //! [`tollgate_http::ClientIp`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.ClientIp.html
+//! [`tollgate_http::Pauses`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.Pauses.html
 //! [`tollgate_http::server_limits`]: https://docs.rs/tollgate-http/latest/tollgate_http/server_limits/index.html
 //! [`tollgate_io::guide`]: https://docs.rs/tollgate-io/latest/tollgate_io/guide/index.html
 //! [`tollgate_observe::guide`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/guide/index.html
-//! [`tollgate_reqwest::RetryAfterMiddleware`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/struct.RetryAfterMiddleware.html
+//! [`tollgate_reqwest::PausesMiddleware`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/struct.PausesMiddleware.html
 //! [`tollgate_reqwest::ThrottleMiddleware`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/struct.ThrottleMiddleware.html
-//! [`tollgate_tower::RetryAfterLayer`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.RetryAfterLayer.html
+//! [`tollgate_tower::PausesLayer`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.PausesLayer.html
 //! [`tollgate_tower::ThrottleLayer`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.ThrottleLayer.html
 //! [`tollgate_tower::guide`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/guide/index.html
 

@@ -104,7 +104,7 @@
 //! # A client that is rarely refused
 //!
 //! If one process calls an API and seldom reaches its limit, wait as long as a `Retry-After` says, and send the request
-//! again. A retry policy does that without a limiter. `RetryAfterLayer` of
+//! again. A retry policy does that without a limiter. `PausesLayer` of
 //! [`tollgate-tower`](https://docs.rs/tollgate-tower/latest/tollgate_tower/) is one that also holds back the other requests
 //! to that server.
 //!

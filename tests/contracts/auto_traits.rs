@@ -255,16 +255,15 @@ mod with_tracing {
 }
 
 mod with_tower {
-    use tollgate_tower::{
-        ClientIp, ClientIpHeader, RequestParts, RetryAfterLayer, RetryAfterService,
-    };
+    use tollgate_tower::{ClientIp, ClientIpHeader, PausesLayer, PausesService, RequestParts};
 
     use super::*;
 
     table! {
-        // A layer holds no body, only functions that receive one.
-        YES YES YES YES YES YES:
-            ClientIp, ClientIpHeader, RetryAfterLayer<()>, RetryAfterLayer<NotSend>, RetryAfterService<(), NotSend>;
+        YES YES YES YES YES YES: ClientIp, ClientIpHeader;
+        // A layer holds no body and no throttle, only closures that receive or return one.
+        YES YES YES NO NO YES:
+            PausesLayer<()>, PausesLayer<NotSend, NotSend>, PausesService<(), NotSend, NotSend>;
         // A request's extensions are not unwind safe.
         YES YES YES NO NO YES: RequestParts<'static>;
     }

@@ -3,7 +3,7 @@
 //!
 //! 1. The server counts a request when it arrives, 5 to 25 ms after it was sent, and then states what
 //!    remains. The client sees the answer after the latency.
-//! 2. A refusal with `Retry-After` stops the client for that long, as `RetryAfterLayer` does.
+//! 2. A refusal with `Retry-After` stops the client for that long, as `PausesLayer` does.
 //! 3. A client that knows the server's count sends as soon as more remains than is on the way. Its requests
 //!    are what the server would have admitted.
 

@@ -9,7 +9,7 @@
 //! | read the limits that a server reports | [`server_limits`] |
 //! | read whether a request was refused, and for how long | [`is_refusal`], [`asked_wait`] |
 //! | report a response to an adaptive limit | [`feedback`] |
-//! | keep the pauses that servers ask for, and repeat what they refused | [`Pauses`] |
+//! | keep the pauses that servers ask for, and repeat what they refused | [`Pauses`], with [`UriOrigin`] |
 //!
 //! The crates [`tollgate-tower`] and [`tollgate-reqwest`] do all of this in layers and middleware. Use this crate with
 //! another framework or client, or for a parser alone.
@@ -47,13 +47,13 @@ struct Readme;
 mod answer;
 mod client_ip;
 mod fields;
-mod origins;
 mod pauses;
 mod rejection;
 mod rejections;
 mod request_parts;
 mod right_split;
 pub mod server_limits;
+mod uri_origin;
 mod work;
 
 #[doc(no_inline)]
@@ -62,10 +62,10 @@ pub use ipnet::IpNet;
 pub use self::answer::{asked_wait, feedback, is_refusal};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
 pub use self::fields::{Policy, RateLimitHeaders};
-pub use self::origins::{Origins, origin};
 pub use self::pauses::{
     Call, NextStep, Paused, PausedBy, Pauses, PausesSnapshot, ResponseClass, WhenFull,
 };
 pub use self::rejection::{RejectionFormat, retry_after, status};
 pub use self::rejections::Rejections;
 pub use self::request_parts::RequestParts;
+pub use self::uri_origin::UriOrigin;

@@ -1,8 +1,8 @@
 //! The client of an API: 8 requests at once, 50 per second, and none while the server asks for a pause.
 use reqwest_middleware::{ClientBuilder, Result};
 use std::sync::Arc;
-use tollgate::{Quota, RateLimiter, Semaphore};
-use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
+use tollgate::{Quota, RateLimiter, Semaphore, all};
+use tollgate_reqwest::{Pauses, PausesMiddleware};
 
 mod server;
 
@@ -10,14 +10,9 @@ mod server;
 async fn main() -> Result<()> {
     let slots = Arc::new(Semaphore::new(8));
     let rate = Arc::new(RateLimiter::new(Quota::per_second(50)));
-    let layer = RetryAfterLayer::copying(reqwest::Request::try_clone).pausing(Arc::clone(&rate));
-    let retry = RetryAfterMiddleware::from(layer);
-    let client = ClientBuilder::new(reqwest::Client::new())
-        .with(ThrottleMiddleware::new(slots))
-        .with(retry.clone())
-        .with(ThrottleMiddleware::new(rate))
-        .with(retry.innermost())
-        .build();
+    let polite = PausesMiddleware::new(Pauses::new()).behind(all((slots, rate)));
+    let client = reqwest::Client::builder().redirect(polite.redirect_policy());
+    let client = ClientBuilder::new(client.build()?).with(polite).build();
 
     let api = server::start().await;
     let jobs = (0..50).map(async |number| {

@@ -2,7 +2,7 @@
 use reqwest_middleware::{ClientBuilder, Result};
 use std::{sync::Arc, time::Duration};
 use tollgate::{Keyed, Semaphore};
-use tollgate_reqwest::{RetryAfterMiddleware, ThrottleMiddleware};
+use tollgate_reqwest::{Pauses, PausesMiddleware, ThrottleMiddleware};
 
 mod server;
 
@@ -12,13 +12,11 @@ async fn main() -> Result<()> {
     let by_host = ThrottleMiddleware::by(move |request| {
         Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
     });
-    let retry = RetryAfterMiddleware::new();
+    // A paused host holds no slot of the total.
+    let total = Arc::new(Semaphore::new(64));
     let client = ClientBuilder::new(reqwest::Client::new())
-        .with(retry.clone()) // A repeated request waits for its host again.
         .with(by_host.release_after(Duration::from_millis(50)))
-        .with(retry.innermost()) // A paused host holds no slot of the total.
-        .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(64))))
-        .with(retry.innermost())
+        .with(PausesMiddleware::new(Pauses::new()).behind(total))
         .build();
     let hosts = [server::start().await, server::start().await];
     let pages = (0..20).map(async |page| {

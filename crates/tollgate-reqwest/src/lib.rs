@@ -1,5 +1,5 @@
 //! Middleware for clients of reqwest, built on [reqwest_middleware]: [`ThrottleMiddleware`] puts requests behind any
-//! [throttle](tollgate::Throttle) of [tollgate], and [`RetryAfterMiddleware`] waits for as long as servers ask.
+//! [throttle](tollgate::Throttle) of [tollgate], and [`PausesMiddleware`] also waits for as long as servers ask.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,31 +31,24 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use reqwest::Request;
 //! use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
-//! use tollgate::{Quota, RateLimiter, Semaphore};
-//! use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
+//! use tollgate::{Quota, RateLimiter, Semaphore, all};
+//! use tollgate_reqwest::{Pauses, PausesMiddleware};
 //!
-//! fn polite(client: reqwest::Client) -> ClientWithMiddleware {
+//! fn polite() -> reqwest::Result<ClientWithMiddleware> {
 //!     let slots = Arc::new(Semaphore::new(8));
 //!     let rate = Arc::new(RateLimiter::new(Quota::per_second(50)));
-//!     let layer = RetryAfterLayer::copying(Request::try_clone).pausing(Arc::clone(&rate));
-//!     let retry = RetryAfterMiddleware::from(layer);
-//!     ClientBuilder::new(client)
-//!         .with(ThrottleMiddleware::new(slots)) // outermost
-//!         .with(retry.clone())
-//!         .with(ThrottleMiddleware::new(rate))
-//!         .with(retry.innermost())
-//!         .build()
+//!     let polite = PausesMiddleware::new(Pauses::new()).behind(all((slots, rate)));
+//!     let client = reqwest::Client::builder().redirect(polite.redirect_policy());
+//!     Ok(ClientBuilder::new(client.build()?).with(polite).build())
 //! }
 //! # let _ = polite;
 //! ```
 //!
-//! The first middleware is the outermost. The slots come before the rate: in the other order, requests that have been
-//! charged wait for slots, and then leave [together](tollgate::all#order). A request that is sent again waits for the
-//! rate again, and keeps its slot.
-//! [`pausing`](RetryAfterLayer::pausing) is for the client of one server; without it, requests to other servers are
-//! sent during a pause.
+//! A request first waits until its server is not paused, then for a slot and the rate, and before it is sent the
+//! server is checked once more. So no request is sent in a pause, and a paused server holds none of the slots that requests
+//! to others need. The slots come before the rate: in the other order, requests that have been charged wait for
+//! slots, and then leave [together](tollgate::all#order). A request that is sent again enters both again.
 //!
 //! # Limits by host and by route
 //!
@@ -64,8 +57,8 @@
 //! use std::time::Duration;
 //!
 //! use reqwest_middleware::ClientBuilder;
-//! use tollgate::{Keyed, Quota, RateLimiter, Semaphore};
-//! use tollgate_reqwest::{RetryAfterMiddleware, ThrottleMiddleware};
+//! use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
+//! use tollgate_reqwest::{Pauses, PausesMiddleware, ThrottleMiddleware};
 //!
 //! // One request at once to each host, two seconds between two of them, and 64 to all hosts.
 //! let hosts = Arc::new(Keyed::semaphores(1));
@@ -73,30 +66,25 @@
 //!     Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
 //! })
 //! .release_after(Duration::from_secs(2));
-//! let slots = ThrottleMiddleware::new(Arc::new(Semaphore::new(64)));
+//! let slots = Arc::new(Semaphore::new(64));
 //!
 //! // 30 searches a minute. Other routes have no such limit.
 //! let searches = Arc::new(RateLimiter::new(Quota::per_minute(30)));
-//! let by_route = ThrottleMiddleware::by(move |request| {
-//!     (request.url().path() == "/search").then(|| Arc::clone(&searches))
+//! let polite = PausesMiddleware::new(Pauses::new()).behind_by(move |request| {
+//!     let is_search = request.url().path() == "/search";
+//!     all((is_search.then(|| Arc::clone(&searches)), Arc::clone(&slots)))
 //! });
-//! let retry = RetryAfterMiddleware::new();
 //! # let _ = rustls::crypto::ring::default_provider().install_default();
 //! let client = ClientBuilder::new(reqwest::Client::new())
-//!     .with(retry.clone())
 //!     .with(by_host)
-//!     .with(by_route)
-//!     .with(retry.innermost())
-//!     .with(slots)
-//!     .with(retry.innermost())
+//!     .with(polite)
 //!     .build();
 //! # drop(client);
 //! ```
 //!
-//! Put the narrow limits first, so that a request that waits for its host holds none of the shared slots. The retries
-//! are outside of the limits, so that a repeated request waits for its host again and keeps the two seconds. The gate
-//! is checked twice more: before the shared slots, so that a paused host holds none of them, and last, so that a
-//! request that waited for a slot when the pause began is not sent.
+//! Put the narrow limits first, so that a request that waits for its host holds none of the shared slots. The middleware
+//! with the pauses is the last, because a request must not wait after it. A request that is sent again keeps the slot of its host,
+//! which is paused, and waits as long as the host asks in place of the two seconds.
 //!
 //! # Cancel requests
 //!
@@ -111,8 +99,8 @@
 //! # Beside other middleware
 //!
 //! - *reqwest-retry* repeats requests that fail for other reasons. Put it outside of everything else, so that each of its
-//!   attempts keeps the limits. It also repeats refusals that [`RetryAfterMiddleware`] passes on, for example of a
-//!   `POST`; these attempts wait at the gate until the pause ends.
+//!   attempts keeps the limits. It also repeats refusals that [`PausesMiddleware`] passes on, for example a 503 of a
+//!   `POST`; these attempts wait until the pause ends.
 //! - *reqwest-tracing* counts the wait as part of a request only if it is outside of the limits.
 //! - *Redirects* are followed by reqwest itself, below all middleware: a request counts once, by its first URL. To
 //!   count each redirect, set `redirect::Policy::none()` and follow redirects by hand.
@@ -127,9 +115,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod retry_after;
+mod pauses;
 mod throttle;
 
-pub use self::retry_after::RetryAfterMiddleware;
+pub use self::pauses::{PausesMiddleware, origin};
 pub use self::throttle::ThrottleMiddleware;
-pub use tollgate_tower::RetryAfterLayer;
+#[doc(no_inline)]
+pub use tollgate_http::{Paused, Pauses};

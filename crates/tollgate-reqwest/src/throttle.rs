@@ -200,7 +200,7 @@ where
 }
 
 /// Moves the permit into the body of a response.
-fn holding<P: Send + Sync + 'static>(answer: Response, permit: P) -> Response {
+pub(crate) fn holding<P: Send + Sync + 'static>(answer: Response, permit: P) -> Response {
     // The conversion through `http` loses the URL of a response.
     let url = http::Response::builder().url(answer.url().clone());
     let (url, ()) = url.body(()).expect("it has nothing invalid").into_parts();

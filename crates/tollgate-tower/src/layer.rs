@@ -510,8 +510,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     ///
     /// An [`AdaptiveRate`](tollgate::adaptive::AdaptiveRate) pauses later requests for as long as a refusal
     /// asks for. The refused request is not sent again: its answer is returned. A
-    /// [`RetryAfterLayer`](super::RetryAfterLayer) outside this layer sends it again, and each attempt
-    /// then enters the throttle.
+    /// [`PausesLayer`](super::PausesLayer) outside this layer sends it again, and each attempt then enters the
+    /// throttle.
     ///
     /// # In a spawned task
     ///

@@ -1,6 +1,6 @@
 //! Limits services and clients over HTTP. A [layer](ThrottleLayer) puts a service, for example a router of
 //! axum, behind any [`Throttle`](tollgate::Throttle). [`ClientIp`] identifies clients, to limit each of
-//! them. [Another layer](RetryAfterLayer), for clients, waits as long as servers ask for. [A
+//! them. [Another layer](PausesLayer), for clients, waits as long as servers ask for. [A
 //! reader](server_limits) reads the limits that servers report. [The guide](guide) has a program.
 //!
 //! - *The throttle* is the same for all requests, or chosen [by request](ThrottleLayer::by): a closure
@@ -129,19 +129,19 @@ mod body;
 mod extractor;
 pub mod guide;
 mod layer;
+mod pauses;
 mod respond;
-mod retry_after;
 mod service;
 
 #[doc(no_inline)]
 pub use tollgate_http::{
-    ClientIp, ClientIpHeader, IpNet, Policy, RateLimitHeaders, RejectionFormat, RequestParts,
-    feedback, retry_after, server_limits, status,
+    ClientIp, ClientIpHeader, IpNet, Paused, Pauses, Policy, RateLimitHeaders, RejectionFormat,
+    RequestParts, feedback, retry_after, server_limits, status,
 };
 
 pub use self::body::ThrottledBody;
 pub use self::extractor::{ByParts, ByRequest, ThrottleExtractor};
 pub use self::layer::ThrottleLayer;
+pub use self::pauses::{PausesFuture, PausesLayer, PausesService};
 pub use self::respond::{Classify, Errors, Respond, Responses};
-pub use self::retry_after::{Attempts, RetryAfterFuture, RetryAfterLayer, RetryAfterService};
 pub use self::service::{ResponseFuture, ThrottleService};

@@ -53,7 +53,7 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// `ThrottleLayer::classify` of the crate [`tollgate-tower`] reports this for each response to an
 /// HTTP client: its `feedback` reads refusals, such as 429 and 503, with their `Retry-After`, and 504. The
 /// layer pauses later requests, and passes the response to the refused one on; it does not repeat
-/// the request. `RetryAfterLayer`, outside of this layer, does that.
+/// the request. `PausesLayer`, outside of this layer, does that.
 ///
 /// # The rule
 ///

@@ -1,26 +1,22 @@
 use std::sync::Arc;
 
-use reqwest_middleware::ClientBuilder;
-use tollgate::{Quota, RateLimiter, Semaphore};
-use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use tollgate::{Quota, RateLimiter, Semaphore, all};
+use tollgate_reqwest::{Pauses, PausesMiddleware};
 
 /// Allows 8 requests at once, 50 per second, and none while the server asks for a pause.
-fn limited(client: reqwest::Client) -> ClientBuilder {
+fn limited() -> reqwest::Result<ClientWithMiddleware> {
     let slots = Arc::new(Semaphore::new(8));
     let rate = Arc::new(RateLimiter::new(Quota::per_second(50)));
-    let layer = RetryAfterLayer::copying(reqwest::Request::try_clone).pausing(Arc::clone(&rate));
-    let retry = RetryAfterMiddleware::from(layer);
-    ClientBuilder::new(client)
-        .with(ThrottleMiddleware::new(slots)) // the outermost
-        .with(retry.clone())
-        .with(ThrottleMiddleware::new(rate))
-        .with(retry.innermost())
+    let limits = PausesMiddleware::new(Pauses::new()).behind(all((slots, rate)));
+    let client = reqwest::Client::builder().redirect(limits.redirect_policy());
+    Ok(ClientBuilder::new(client.build()?).with(limits).build())
 }
 
 #[tokio::main]
 async fn main() -> reqwest_middleware::Result<()> {
     // Make one client, and clone it: the clones share the limits.
-    let client = limited(reqwest::Client::new()).build();
+    let client = limited()?;
     let answer = client.get("http://127.0.0.1:3000/").send().await?;
     println!("{}", answer.error_for_status()?.text().await?);
     Ok(())

@@ -15,7 +15,7 @@ use tollgate::{
     Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore,
 };
 use tollgate_io::Throttled;
-use tollgate_tower::{ClientIp, Policy, RetryAfterLayer, ThrottleLayer};
+use tollgate_tower::{ClientIp, Pauses, Policy, ThrottleLayer};
 
 use crate::support::foreign::panic_message;
 use crate::support::{Fixed, Waiter, assert_at_rest};
@@ -194,17 +194,20 @@ fn options_of_adapters() {
                 client_ip().behind(proxies);
         }
     }
-    let origins = || RetryAfterLayer::<()>::copying(|()| None);
     let limiter = RateLimiter::new(Quota::per_second(1));
     panics! {
         "a prefix of IPv4 cannot have 33 bits, at most 32" => client_ip().prefixes(33, 129);
         "a prefix of IPv6 cannot have 129 bits, at most 128" => client_ip().prefixes(32, 129);
-        "max_origins cannot be 0" => origins().max_origins(0);
+        "max_origins cannot be 0" => Pauses::new().max_origins(0);
+        "pauses cannot be guessed from 0ns to 1s" =>
+            Pauses::new().backoff(Duration::ZERO, Duration::from_secs(1));
+        "pauses cannot be guessed from 2s to 1s" =>
+            Pauses::new().backoff(Duration::from_secs(2), Duration::from_secs(1));
         "a chunk has at least 1 byte, not 0" => Throttled::new((), &limiter).chunk(0);
     }
     allowed! {
         client_ip().behind(64).prefixes(32, 128).prefixes(0, 0);
-        origins().max_origins(1).max_origins(usize::MAX);
+        Pauses::new().max_origins(1).max_origins(usize::MAX);
         Throttled::new((), &limiter).chunk(1).chunk(u64::MAX);
     }
 }

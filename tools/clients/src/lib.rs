@@ -9,8 +9,8 @@ pub mod github {
     use hyper_util::rt::TokioExecutor;
     use octocrab::service::middleware::base_uri::BaseUriLayer;
     use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
-    use tollgate::{RateLimiter, Semaphore};
-    use tollgate_tower::{RetryAfterLayer, ThrottleLayer};
+    use tollgate::{RateLimiter, Semaphore, all};
+    use tollgate_tower::{Pauses, PausesLayer};
 
     /// Makes a client of the API at a URL. Later layers are further outside, and the outermost one determines
     /// the server of the requests.
@@ -18,16 +18,12 @@ pub mod github {
         url: http::Uri,
         slots: Arc<Semaphore>,
         rate: Arc<RateLimiter>,
-        retry: RetryAfterLayer<OctoBody>,
+        pauses: Pauses,
     ) -> Octocrab {
-        let retry = retry.pausing(Arc::clone(&rate));
         let http = Client::builder(TokioExecutor::new()).build_http::<OctoBody>();
         let octocrab = OctocrabBuilder::new_empty()
             .with_service(http)
-            .with_layer(&retry.innermost())
-            .with_layer(&ThrottleLayer::new(rate).errors())
-            .with_layer(&retry)
-            .with_layer(&ThrottleLayer::new(slots).errors())
+            .with_layer(&PausesLayer::new(pauses).behind(all((slots, rate))))
             .with_layer(&BaseUriLayer::new(url))
             .with_auth(AuthState::None)
             .build();
@@ -45,10 +41,9 @@ pub mod openai {
     use async_openai::error::OpenAIError;
     use async_openai::middleware::retry::OpenAIRetryLayer;
     use async_openai::middleware::{HttpRequestFactory, ReqwestService};
-    use reqwest::Request;
     use reqwest_middleware::{ClientBuilder, Error};
     use tollgate::{RateLimiter, Semaphore, all};
-    use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
+    use tollgate_reqwest::{Pauses, PausesMiddleware};
     use tollgate_tower::ThrottleLayer;
     use tower::{Layer, ServiceExt, service_fn};
 
@@ -58,15 +53,12 @@ pub mod openai {
         url: &str,
         slots: Arc<Semaphore>,
         rate: Arc<RateLimiter>,
-        retry: RetryAfterLayer<Request>,
+        pauses: Pauses,
     ) -> Client<OpenAIConfig> {
-        let retry = RetryAfterMiddleware::from(retry.pausing(Arc::clone(&rate)));
-        let http = ClientBuilder::new(reqwest::Client::new())
-            .with(ThrottleMiddleware::new(slots))
-            .with(retry.clone())
-            .with(ThrottleMiddleware::new(rate))
-            .with(retry.innermost())
-            .build();
+        let polite = PausesMiddleware::new(pauses).behind(all((slots, rate)));
+        let http = reqwest::Client::builder().redirect(polite.redirect_policy());
+        let http = http.build().expect("TLS");
+        let http = ClientBuilder::new(http).with(polite).build();
         let send = service_fn(move |factory: HttpRequestFactory| {
             let http = http.clone();
             async move {

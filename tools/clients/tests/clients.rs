@@ -15,6 +15,7 @@ use tokio::sync::Barrier;
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tollgate::time::{ManualClock, Tick};
 use tollgate::{Clock, Quota, RateLimiter, Semaphore};
+use tollgate_tower::Pauses;
 
 const STEP: Duration = Duration::from_millis(100);
 /// The number of requests, and the number of slots.
@@ -104,14 +105,20 @@ impl Server {
         Arc::new(RateLimiter::new(quota).clock(&self.clock))
     }
 
+    /// Returns pauses whose callers wait for as long as it takes.
+    fn pauses(&self) -> Pauses {
+        let pauses = Pauses::new().max_wait(Duration::MAX);
+        pauses.clock(&self.clock)
+    }
+
     /// Advances the time of tokio and of the limiters in steps until all requests are answered. During a pause, the
     /// time stands still until the client knows of it.
-    async fn run<F>(&self, jobs: impl IntoIterator<Item = F>, pause: Option<&RateLimiter>)
+    async fn run<F>(&self, jobs: impl IntoIterator<Item = F>, pause: Option<&Pauses>)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let mut jobs = JoinSet::from_iter(jobs);
-        while pause.is_some_and(|rate| rate.paused_until().is_none()) {
+        while pause.is_some_and(|pauses| pauses.snapshot().paused == 0) {
             yield_now().await;
         }
         while !jobs.is_empty() {
@@ -170,7 +177,6 @@ fn completion() -> Value {
 mod github {
     use clients::github;
     use octocrab::Octocrab;
-    use tollgate_tower::RetryAfterLayer;
 
     use super::*;
 
@@ -183,11 +189,11 @@ mod github {
     async fn client_sends_nothing_in_a_pause_and_then_at_the_rate() {
         let server = Server::refusing(1).await;
         let rate = server.rate(Quota::per_second(10));
-        let retry = RetryAfterLayer::new().clock(&server.clock);
+        let pauses = server.pauses();
         let url = server.url.parse().unwrap();
-        let client = github::client(url, server.slots(), Arc::clone(&rate), retry);
+        let client = github::client(url, server.slots(), rate, pauses.clone());
         let jobs = (0..REQUESTS).map(|_| repository(client.clone()));
-        server.run(jobs, Some(&rate)).await;
+        server.run(jobs, Some(&pauses)).await;
         assert_paused_and_then_at_the_rate(&server.arrived());
     }
 
@@ -196,7 +202,7 @@ mod github {
         let server = Server::holding().await;
         let rate = server.rate(Quota::UNLIMITED);
         let url = server.url.parse().unwrap();
-        let client = github::client(url, server.slots(), rate, RetryAfterLayer::new());
+        let client = github::client(url, server.slots(), rate, Pauses::new());
         let jobs = (0..REQUESTS).map(|_| repository(client.clone()));
         server.run(jobs, None).await;
         assert_eq!(server.seen.most_at_once.load(SeqCst), SLOTS);
@@ -211,8 +217,6 @@ mod openai {
         ChatCompletionRequestUserMessage, CreateChatCompletionRequest, CreateChatCompletionResponse,
     };
     use clients::openai;
-    use reqwest::Request;
-    use tollgate_reqwest::RetryAfterLayer;
 
     use super::*;
 
@@ -231,10 +235,10 @@ mod openai {
     async fn client_sends_nothing_in_a_pause_and_then_at_the_rate() {
         let server = Server::refusing(1).await;
         let rate = server.rate(Quota::per_second(10));
-        let retry = RetryAfterLayer::copying(Request::try_clone).clock(&server.clock);
-        let client = openai::client(&server.url, server.slots(), Arc::clone(&rate), retry);
+        let pauses = server.pauses();
+        let client = openai::client(&server.url, server.slots(), rate, pauses.clone());
         let jobs = (0..REQUESTS).map(|_| chat(client.clone()));
-        server.run(jobs, Some(&rate)).await;
+        server.run(jobs, Some(&pauses)).await;
         assert_paused_and_then_at_the_rate(&server.arrived());
     }
 
@@ -260,12 +264,7 @@ mod openai {
             let client = if is_throttled {
                 openai::throttled(&server.url, server.slots(), rate)
             } else {
-                openai::client(
-                    &server.url,
-                    server.slots(),
-                    rate,
-                    RetryAfterLayer::copying(Request::try_clone),
-                )
+                openai::client(&server.url, server.slots(), rate, Pauses::new())
             };
             let jobs = (0..REQUESTS).map(|_| chat(client.clone()));
             server.run(jobs, None).await;

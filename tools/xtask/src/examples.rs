@@ -33,7 +33,7 @@ fleet_without_store: ^504 of 508 in ten seconds$
 adaptive_client: ^found in [0-9]+ s, with [0-9]+ refusals$
 tenants: ^99th percentile: 10 ms alone, 11 ms fair, [0-9]{3} ms in one queue$
 interactive_before_batch: ^people wait 40 ms at most, the batch takes 1260 ms$
-retry_after_client: ^20 pages, 21 requests$
+pauses_client: ^20 pages, 21 requests$
 client: ^the squares sum up to 40425$
 llm_client: ^8 of 8 use 95 %, with 0.5 % refused$
 crawler: ^20 pages, one at once from each host$

@@ -91,6 +91,8 @@ pub struct Call<O: Display> {
     repeats: u32,
     /// Whether the table may know the call.
     is_known: bool,
+    /// The wait for another origin, which refused the last attempt after a redirect.
+    redirected: Option<Box<Call<String>>>,
 }
 
 impl<O: Display> Call<O> {
@@ -107,7 +109,22 @@ impl<O: Display> Call<O> {
             delay: None,
             repeats: 0,
             is_known: false,
+            redirected: None,
         }
+    }
+
+    /// Returns whether the request may be sent once more after the present attempt. If not, it need not be copied.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_http::Pauses;
+    ///
+    /// let pauses = Pauses::new().retries(0);
+    /// assert!(!pauses.call("https://example.com:443").has_retries_left());
+    /// ```
+    pub fn has_retries_left(&self) -> bool {
+        self.repeats < self.shared.settings.retries
     }
 
     fn deadline(&self) -> Tick {
@@ -140,6 +157,9 @@ impl<O: Display> Call<O> {
     ///
     /// See [the type](Self).
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Paused>> {
+        if let Some(redirected) = &mut self.redirected {
+            ready!(redirected.poll_ready(context))?;
+        }
         if let Some(delay) = &mut self.delay {
             // A wait without a timeout does not fail.
             let _over = ready!(delay.as_mut().poll(context));
@@ -178,6 +198,9 @@ impl<O: Display> Call<O> {
     ///
     /// See [the type](Self).
     pub fn send(&mut self) -> bool {
+        if self.redirected.as_mut().is_some_and(|it| !it.send()) {
+            return false;
+        }
         let shared = &self.shared;
         let now = shared.now();
         let place = self.place;
@@ -192,6 +215,8 @@ impl<O: Display> Call<O> {
             let counter = shared.counter(&self.origin);
             shared.counters[counter].0.fetch_add(1, Ordering::Relaxed);
             self.sent = Some((now, counter));
+        } else if let Some(redirected) = &mut self.redirected {
+            redirected.end_attempt();
         }
         may
     }
@@ -217,10 +242,68 @@ impl<O: Display> Call<O> {
         may_repeat: bool,
     ) -> NextStep {
         let class = self.shared.settings.class(status, headers);
-        let is_final = headers
-            .get("x-should-retry")
-            .is_some_and(|it| it == "false");
-        self.answered_with(status, class, may_repeat && !is_final)
+        self.answered_with(status, class, may_repeat && !is_final(headers))
+    }
+
+    /// Does the same for a response of another origin, to which the client was redirected. A refusal pauses that origin,
+    /// and the call then waits for both; for its own origin the response is no refusal.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{HeaderMap, StatusCode};
+    /// use tollgate_http::{NextStep, Pauses};
+    ///
+    /// let pauses = Pauses::new();
+    /// let mut call = pauses.call("https://example.com:443");
+    /// assert!(call.send());
+    ///
+    /// // The client has followed a redirect.
+    /// let (origin, status) = ("https://example.org:443", StatusCode::TOO_MANY_REQUESTS);
+    /// let next = call.answered_by(origin, status, &HeaderMap::new(), false);
+    /// assert_eq!(next, NextStep::Return);
+    /// assert!(pauses.check("https://example.org:443").is_err());
+    /// assert!(pauses.check("https://example.com:443").is_ok());
+    /// ```
+    pub fn answered_by(
+        &mut self,
+        origin: impl Display,
+        status: StatusCode,
+        headers: &HeaderMap,
+        may_repeat: bool,
+    ) -> NextStep {
+        let name = origin.to_string();
+        if name == self.origin.to_string() {
+            return self.answered(status, headers, may_repeat);
+        }
+        let known = self.redirected.take().filter(|it| it.origin == name);
+        let mut redirected = known.unwrap_or_else(|| Box::new(self.redirected_to(name)));
+        redirected.repeats = self.repeats;
+        self.answered_with(status, ResponseClass::Success, false);
+        let next = redirected.answered(status, headers, may_repeat);
+        self.repeats = redirected.repeats;
+        self.redirected = (next == NextStep::Retry).then_some(redirected);
+        next
+    }
+
+    /// Returns a call to another origin, which has the place of this one and was sent when this one was.
+    fn redirected_to(&self, origin: String) -> Call<String> {
+        let shared = Arc::clone(&self.shared);
+        let sent = self.sent.map(|(sent, _)| {
+            let counter = shared.counter(&origin);
+            shared.counters[counter].0.fetch_add(1, Ordering::Relaxed);
+            (sent, counter)
+        });
+        Call {
+            shared,
+            origin,
+            place: self.place,
+            sent,
+            delay: None,
+            repeats: self.repeats,
+            is_known: false,
+            redirected: None,
+        }
     }
 
     /// Does the same for a response of this class, for protocols that refuse in another way.
@@ -245,6 +328,7 @@ impl<O: Display> Call<O> {
         class: ResponseClass,
         may_repeat: bool,
     ) -> NextStep {
+        self.redirected = None;
         let shared = &self.shared;
         let now = shared.now();
         let (sent, place) = (self.sent.map_or(now, |(sent, _)| sent), self.place);
@@ -323,6 +407,12 @@ impl<O: Display> Call<O> {
             drop(waker);
         }
     }
+}
+
+/// Returns whether the server asks the client not to repeat the request.
+fn is_final(headers: &HeaderMap) -> bool {
+    let field = headers.get("x-should-retry");
+    field.is_some_and(|it| it == "false")
 }
 
 impl<O: Display> Drop for Call<O> {

@@ -135,7 +135,7 @@ pub struct PausesSnapshot {
 /// Makes a client wait as long as servers ask it to.
 ///
 /// One value has the pauses of all origins of a client. An origin is any text, usually that of scheme, host and port, which
-/// [`origin`](crate::origin) returns. If a part of an API has a limit of its own, the text of its requests is another one,
+/// [`UriOrigin`](crate::UriOrigin) writes. If a part of an API has a limit of its own, the text of its requests is another one,
 /// such as `https://example.com:443/search`; it is then paused apart from the rest. Clones share the pauses. A client that sends requests by itself takes a [call](Self::call) for each, which waits while the origin is
 /// paused, and reads the answer.
 ///

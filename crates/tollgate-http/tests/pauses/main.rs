@@ -4,5 +4,6 @@ mod crowds;
 mod lasting;
 mod opening;
 mod random;
+mod redirects;
 mod refusals;
 mod setup;

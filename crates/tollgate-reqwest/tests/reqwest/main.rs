@@ -1,7 +1,7 @@
 //! Clients of reqwest with middleware: in paused time in front of a server that is a middleware too, where every time
 //! is exact, and on loopback.
 
-mod retry_after;
+mod pauses;
 mod throttle;
 
 use std::collections::VecDeque;
@@ -24,8 +24,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Barrier;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
-use tollgate::{Clock, Quota, RateLimiter, Semaphore};
-use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
+use tollgate::{Clock, Quota, RateLimiter, Semaphore, all};
+use tollgate_reqwest::{Paused, Pauses, PausesMiddleware, ThrottleMiddleware};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -126,15 +126,14 @@ fn limiter(quota: Quota) -> Arc<RateLimiter> {
     Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
 }
 
-/// A layer whose pauses are exact, in tokio's time.
-fn exact() -> RetryAfterLayer<Request> {
-    RetryAfterLayer::copying(Request::try_clone)
-        .jitter_percent(0)
-        .clock(Clock::tokio())
+/// Pauses that are exact, in tokio's time.
+fn exact() -> Pauses {
+    Pauses::new().jitter_percent(0).clock(Clock::tokio())
 }
 
-fn retry() -> RetryAfterMiddleware {
-    exact().into()
+/// Pauses whose callers wait for as long as it takes.
+fn patient() -> Pauses {
+    exact().max_wait(Duration::MAX)
 }
 
 /// A server on loopback, which ends when this is dropped.
@@ -174,14 +173,12 @@ async fn middleware_works_inside_of_retries_and_traces() {
     let mut server = Server::new([Response::default(), failure, refusal(10)]);
     server.latency = Duration::from_millis(350);
     let backoff = ExponentialBackoff::builder().build_with_max_retries(3);
-    let retry = retry();
+    let slots = Arc::new(Semaphore::new(8));
+    let throttle = all((slots, limiter(Quota::per_second(10))));
     let client = builder()
         .with(TracingMiddleware::default())
         .with(RetryTransientMiddleware::new_with_policy(backoff))
-        .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(8))))
-        .with(retry.clone())
-        .with(ThrottleMiddleware::new(limiter(Quota::per_second(10))))
-        .with(retry.innermost())
+        .with(PausesMiddleware::new(exact()).behind(throttle))
         .with(TracingMiddleware::default())
         .with(server.clone())
         .build();
@@ -194,25 +191,26 @@ async fn middleware_works_inside_of_retries_and_traces() {
     assert_eq!(server.times().len(), 22);
 }
 
-/// When our middleware passes a refusal on, because the method may have an effect or the pause is too long,
-/// reqwest-retry repeats the request, which waits at the gate.
+/// When our middleware passes a refusal on, because the method may have an effect, reqwest-retry repeats the request,
+/// which waits at the gate.
 #[tokio::test(start_paused = true)]
 async fn middleware_holds_the_attempts_of_reqwest_retry() {
-    for (method, seconds) in [("POST", 10), ("GET", 3600)] {
-        let server = Server::new([refusal(seconds), refusal(seconds)]);
-        // It waits for no longer than the pause.
-        let backoff = ExponentialBackoff::builder().retry_bounds(SECOND, 5 * SECOND);
-        let backoff = backoff.build_with_max_retries(3);
-        let client = builder()
-            .with(RetryTransientMiddleware::new_with_policy(backoff))
-            .with(RetryAfterMiddleware::from(exact().max_wait(10 * SECOND)))
-            .with(server.clone())
-            .build();
-        let request = client.request(method.parse().unwrap(), "http://a.test/");
-        assert_eq!(request.body("text").send().await.unwrap().status(), 200);
-        assert_eq!(server.sent_in_pauses(), [], "{method}");
-        assert_eq!(server.times(), [0.0, 10.0, 20.0], "{method}");
-    }
+    let refusal = || {
+        let refusal = Response::builder().status(503);
+        refusal.header("retry-after", 10).body("").unwrap()
+    };
+    let server = Server::new([refusal(), refusal()]);
+    // It waits for no longer than the pause.
+    let backoff = ExponentialBackoff::builder().retry_bounds(SECOND, 5 * SECOND);
+    let backoff = backoff.build_with_max_retries(3);
+    let client = builder()
+        .with(RetryTransientMiddleware::new_with_policy(backoff))
+        .with(PausesMiddleware::new(exact()))
+        .with(server.clone())
+        .build();
+    let request = client.post("http://a.test/");
+    assert_eq!(request.body("text").send().await.unwrap().status(), 200);
+    assert_eq!(server.times(), [0.0, 10.0, 20.0]);
 }
 
 // A real server on loopback, which counts what arrives.
@@ -266,16 +264,14 @@ async fn sends_nothing_in_a_pause(slots: usize, burst: Option<u64>) {
     let server = OnLoopback::serve(Router::new().route("/", get(page))).await;
 
     let clock = Clock::manual();
-    let retry = RetryAfterMiddleware::from(exact().clock(&clock));
+    let pauses = patient().clock(&clock);
     let rate = burst.map(|burst| {
         let quota = Quota::per_second(10).burst(burst);
         Arc::new(RateLimiter::new(quota).clock(&clock))
     });
+    let throttle = all((Arc::new(Semaphore::new(slots)), rate));
     let client = builder()
-        .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(slots))))
-        .with(retry.clone())
-        .with(ThrottleMiddleware::new(rate))
-        .with(retry.innermost())
+        .with(PausesMiddleware::new(pauses).behind(throttle))
         .with(recorder.clone())
         .build();
     let requests = slots + 8;
@@ -309,7 +305,7 @@ async fn sends_nothing_in_a_pause(slots: usize, burst: Option<u64>) {
 }
 
 #[tokio::test]
-async fn innermost_sends_no_request_to_a_server_in_a_pause() {
+async fn middleware_sends_no_request_to_a_server_in_a_pause() {
     for slots in [1, 4, 64] {
         for burst in [None, Some(1), Some(3)] {
             sends_nothing_in_a_pause(slots, burst).await;
@@ -317,24 +313,62 @@ async fn innermost_sends_no_request_to_a_server_in_a_pause() {
     }
 }
 
-#[tokio::test]
-async fn middleware_blocks_the_server_that_a_redirect_led_to() {
-    let busy = async || (http::StatusCode::TOO_MANY_REQUESTS, [("retry-after", "5")]);
+/// A server that refuses each request, and one that redirects to it. It counts the requests to the first.
+async fn redirecting() -> (OnLoopback, OnLoopback, Arc<AtomicUsize>) {
+    let arrived = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&arrived);
+    let busy = async move || {
+        counted.fetch_add(1, SeqCst);
+        (http::StatusCode::TOO_MANY_REQUESTS, [("retry-after", "5")])
+    };
     let busy = OnLoopback::serve(Router::new().route("/", get(busy))).await;
     let to = busy.url.clone();
     let redirect = async move || axum::response::Redirect::temporary(&to);
     let first = OnLoopback::serve(Router::new().route("/", get(redirect))).await;
+    (first, busy, arrived)
+}
 
-    let layer = exact().retries(0).clock(Clock::manual());
-    let client = builder().with(RetryAfterMiddleware::from(layer.clone()));
+fn is_paused(pauses: &Pauses, server: &OnLoopback) -> bool {
+    pauses.check(server.url.trim_end_matches('/')).is_err()
+}
+
+#[tokio::test]
+async fn middleware_pauses_the_server_that_a_redirect_led_to() {
+    let (first, busy, _) = redirecting().await;
+    let pauses = exact().retries(0).clock(Clock::manual());
+    let client = builder().with(PausesMiddleware::new(pauses.clone()));
     let answer = client.build().get(&first.url).send().await.unwrap();
     assert_eq!(
         (answer.status().as_u16(), answer.url().as_str()),
         (429, &*busy.url)
     );
-    let is_blocked = |url: &str| {
-        let attempts = layer.attempts(url.trim_end_matches('/'));
-        attempts.blocked().is_some()
-    };
-    assert!(is_blocked(&busy.url) && !is_blocked(&first.url));
+    assert!(is_paused(&pauses, &busy) && !is_paused(&pauses, &first));
+}
+
+#[tokio::test]
+async fn redirect_policy_stops_a_hop_into_a_pause() {
+    let (first, busy, arrived) = redirecting().await;
+    let clock = Clock::manual();
+    let pauses = exact().retries(0).clock(&clock);
+    let middleware = PausesMiddleware::new(pauses.clone());
+    let _with_provider = plain();
+    let client = reqwest::Client::builder().redirect(middleware.redirect_policy());
+    let client = ClientBuilder::new(client.build().unwrap()).with(middleware);
+    let client = client.build();
+    let answer = client.get(&first.url).send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), arrived.load(SeqCst)), (429, 1));
+    // The first server is not paused, and redirects.
+    let error = client.get(&first.url).send().await.unwrap_err();
+    let paused = Paused::in_chain(&error).expect("a pause");
+    assert_eq!(paused.remaining(), Some(5 * SECOND));
+    assert_eq!(paused.origin(), busy.url.trim_end_matches('/'));
+    assert_eq!(arrived.load(SeqCst), 1);
+    clock.advance(5 * SECOND);
+    let answer = client.get(&first.url).send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), arrived.load(SeqCst)), (429, 2));
+    // It follows other redirects as before, up to the usual number.
+    let again = async move || axum::response::Redirect::temporary("/");
+    let again = OnLoopback::serve(Router::new().route("/", get(again))).await;
+    let error = client.get(&again.url).send().await.unwrap_err();
+    assert!(error.is_redirect() && Paused::in_chain(&error).is_none());
 }

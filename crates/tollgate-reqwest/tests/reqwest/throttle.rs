@@ -10,8 +10,7 @@ use futures::stream::{self, StreamExt};
 use reqwest_middleware::{ClientWithMiddleware, Error};
 use tokio::sync::Semaphore as Signal;
 use tokio::time::timeout;
-use tollgate::{AcquireError, ErrorKind, Keyed, Semaphore, all};
-use tollgate_reqwest::ThrottleMiddleware;
+use tollgate::{AcquireError, ErrorKind, Keyed};
 
 use super::*;
 

@@ -8,8 +8,8 @@ mod client_ip;
 mod http;
 mod layer;
 mod leaky_bucket;
+mod pauses;
 mod permits;
-mod retry_after;
 mod server;
 mod setup;
 #[path = "../../../../tests/support/mod.rs"]

@@ -1,7 +1,6 @@
-//! Tests stacks of layers in which requests wait below the gate: none of them is sent during a pause.
+//! Tests stacks in which requests wait behind the gate: none of them is sent during a pause, wherever it has waited.
 
-use std::sync::atomic::Ordering::{self, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -12,27 +11,17 @@ use hyper_util::rt::TokioExecutor;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tollgate::fair::FairQueue;
-use tollgate::{Quota, RateLimiter, Semaphore, Throttle, all};
+use tollgate::throttle::BoxThrottle;
+use tollgate::{AcquireError, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
+use tollgate_http::ResponseClass;
+use tollgate_http::server_limits::{ServerLimits, Unit};
 use tollgate_tower::{RateLimitHeaders, ThrottleLayer};
-use tower::BoxError;
 use tower::util::BoxCloneService;
 
 use super::*;
 use crate::server;
 
 type AnyClient<B, R> = BoxCloneService<Request<B>, Response<R>, BoxError>;
-
-/// Adds a layer for a throttle around the existing layers.
-fn behind<B, R>(
-    throttle: impl Throttle<Enter: Send, Permit: Send> + Send + Sync + 'static,
-    client: AnyClient<B, R>,
-) -> AnyClient<B, R>
-where
-    B: Send + 'static,
-    R: 'static,
-{
-    BoxCloneService::new(ThrottleLayer::new(throttle).errors().layer(client))
-}
 
 /// An event at the server. Events are in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,101 +69,174 @@ fn sent_in_pauses(events: &[Event]) -> Vec<Duration> {
     sent.collect()
 }
 
+/// Pauses whose callers wait for as long as it takes.
+fn patient() -> Pauses {
+    exact().max_wait(Duration::MAX)
+}
+
 #[tokio::test(start_paused = true)]
-async fn innermost_sends_no_request_in_a_pause() {
-    type Inside = fn(AnyClient<Body, Body>) -> AnyClient<Body, Body>;
-    let insides: [(&str, Inside); 6] = [
-        ("nothing", |client| client),
-        ("a rate", |client| {
-            behind(limiter(Quota::per_second(10)), client)
+async fn behind_any_throttle_sends_no_request_in_a_pause() {
+    let throttles: [(&str, fn() -> BoxThrottle); 6] = [
+        ("nothing", || BoxThrottle::new(None::<Arc<Semaphore>>)),
+        ("a rate", || {
+            BoxThrottle::new(limiter(Quota::per_second(10)))
         }),
-        ("a rate with a burst", |client| {
-            behind(limiter(Quota::per_second(10).burst(5)), client)
+        ("a rate with a burst", || {
+            BoxThrottle::new(limiter(Quota::per_second(10).burst(5)))
         }),
-        ("a semaphore", |client| {
-            behind(Arc::new(Semaphore::new(2)), client)
+        ("a semaphore", || {
+            BoxThrottle::new(Arc::new(Semaphore::new(2)))
         }),
-        ("a fair queue", |client| {
+        ("a fair queue", || {
             let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
-            behind(queue.class("a"), client)
+            BoxThrottle::new(queue.class("a"))
         }),
-        ("slots and a rate", |client| {
+        ("slots and a rate", || {
             let slots = Arc::new(Semaphore::new(4));
-            behind(all((slots, limiter(Quota::per_second(20)))), client)
+            BoxThrottle::new(all((slots, limiter(Quota::per_second(20)))))
         }),
     ];
-    for (what, inside) in insides {
+    for (what, throttle) in throttles {
         for slots in [1, 4, 64] {
             let (events, client) = refused_twice();
-            let retry = exact();
-            let client = BoxCloneService::new(retry.innermost().layer(client));
-            let client = BoxCloneService::new(retry.layer(inside(client)));
-            let client = behind(Arc::new(Semaphore::new(slots)), client);
+            let slots = Arc::new(Semaphore::new(slots));
+            let stack = all((Arc::clone(&slots), throttle()));
+            let client = layer(&patient()).behind(stack).layer(client);
             let jobs = (0..100).map(|_| client.clone().oneshot(Request::new(Body::default())));
             for answer in try_join_all(jobs).await.unwrap() {
-                assert_eq!(answer.status(), 200, "{what}, {slots} slots");
+                assert_eq!(answer.status(), 200, "{what}, {slots:?}");
             }
             let events = std::mem::take(&mut *events.lock().unwrap());
-            assert_eq!(events.len(), 102 + 2, "{what}, {slots} slots");
-            assert_eq!(sent_in_pauses(&events), [], "{what}, {slots} slots");
+            assert_eq!(events.len(), 102 + 2, "{what}, {slots:?}");
+            assert_eq!(sent_in_pauses(&events), [], "{what}, {slots:?}");
         }
     }
 }
 
 /// The first request is refused while the others wait for their turn.
 #[tokio::test(start_paused = true)]
-async fn pausing_sends_requests_one_by_one_after_the_pause() {
+async fn behind_a_rate_sends_requests_one_by_one_after_the_pause() {
     for slots in [1, 4, 64] {
         let server = Server::new([refusal("10")]);
-        let rate = limiter(Quota::per_second(10));
-        let retry = exact().pausing(Arc::clone(&rate));
-        let client = retry.innermost().layer(server.clone());
-        let client = behind(rate, client.map_err(BoxError::from).boxed_clone());
-        let client = BoxCloneService::new(retry.layer(client));
-        let client = behind(Arc::new(Semaphore::new(slots)), client);
+        let slots = Arc::new(Semaphore::new(slots));
+        let stack = all((Arc::clone(&slots), limiter(Quota::per_second(10))));
+        let client = layer(&exact()).behind(stack).layer(server.clone());
         let jobs = (0..20).map(|_| client.clone().oneshot(Request::new(Body::default())));
         for answer in join_all(jobs).await {
             assert_eq!(answer.unwrap().status(), 200);
         }
         let after = (0..20).map(|nth| 10.0 + f64::from(nth) / 10.0);
         let expected: Vec<_> = std::iter::once(0.0).chain(after).collect();
-        assert_eq!(server.times(), expected, "{slots} slots");
-    }
-}
-
-/// The limiter knows the length of the pause before the outer layer sees the answer.
-#[tokio::test(start_paused = true)]
-async fn innermost_and_outer_layer_draw_one_jitter() {
-    for _ in 0..64 {
-        let clock = Clock::manual();
-        let rate = Arc::new(RateLimiter::new(Quota::per_second(10)).clock(&clock));
-        let retry = RetryAfterLayer::copying(|body: &Body| Some(body.clone())).clock(&clock);
-        let retry = retry.retries(0).pausing(Arc::clone(&rate));
-        let inner = retry.innermost().layer(Server::new([refusal("10")]));
-        let paused_until = || rate.paused_until().expect("a pause");
-        let seen = Arc::new(Mutex::new(None));
-        let between = {
-            let (seen, rate) = (Arc::clone(&seen), Arc::clone(&rate));
-            inner.map_response(move |answer| {
-                *seen.lock().unwrap() = rate.paused_until();
-                answer
-            })
-        };
-        let answer = retry.layer(between).oneshot(Request::new(Body::default()));
-        assert_eq!(answer.await.unwrap().status(), 429);
-        assert_eq!(*seen.lock().unwrap(), Some(paused_until()));
+        assert_eq!(server.times(), expected, "{slots:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pausing_holds_the_limiter_as_long_as_the_gate() {
-    for (asked, expected) in [("0", 0), ("3", 3), ("60", 5)] {
-        let rate = limiter(Quota::per_second(10));
-        let layer = exact().max_wait(5 * SECOND).retries(0);
-        let (_, client) = setup(&layer.pausing(Arc::clone(&rate)), [refusal(asked)]);
-        super::get(&client).await;
-        let wait = rate.peek().retry_after.unwrap();
-        assert_eq!(wait.as_secs(), expected, "{asked}");
+async fn call_stopped_at_the_last_look_gives_back_its_slot_and_its_charge() {
+    let pauses = exact();
+    let (slots, rate) = (
+        Arc::new(Semaphore::new(1)),
+        limiter(Quota::per_hour(2).burst(2)),
+    );
+    let throttle = all((Arc::clone(&slots), Arc::clone(&rate)));
+    let server = Server::new([]);
+    let client = layer(&pauses).behind(throttle).layer(server.clone());
+    let held = slots.try_acquire().unwrap();
+    let stopped = tokio::spawn(client.clone().oneshot(request("GET", "http://a.test/")));
+    // It has passed the gate, and waits for the slot.
+    while slots.snapshot().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    pauses.pause(ORIGIN, 5 * SECOND);
+    drop(held);
+    while pauses.snapshot().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(slots.available_permits(), 1);
+    assert_eq!(rate.snapshot().available, 2);
+    let other = send(&client, "GET", "http://b.test/").await;
+    assert_eq!(other, (200, Duration::ZERO));
+    assert!(stopped.await.unwrap().is_ok());
+    assert_eq!(server.times(), [0.0, 5.0]);
+}
+
+/// A request that is dropped before it is sent costs nothing.
+#[tokio::test(start_paused = true)]
+async fn call_dropped_while_the_service_becomes_ready_gives_back_its_charge() {
+    #[derive(Clone)]
+    struct Never;
+
+    impl Service<Request<Body>> for Never {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<Body>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Pending
+        }
+
+        fn call(&mut self, _: Request<Body>) -> Self::Future {
+            panic!("it is never ready")
+        }
+    }
+    let rate = limiter(Quota::per_hour(1));
+    let client = layer(&exact()).behind(Arc::clone(&rate)).layer(Never);
+    assert!(
+        timeout(SECOND, send(&client, "GET", "http://a.test/"))
+            .await
+            .is_err()
+    );
+    assert_eq!(rate.snapshot().available, 1);
+}
+
+/// A server of several hosts that answers after a tenth of a second. It refuses the first request to `a.test` for a
+/// minute.
+#[tokio::test(start_paused = true)]
+async fn call_to_a_paused_host_takes_nothing_from_others() {
+    for is_paused in [false, true] {
+        let begun = Instant::now();
+        let server = tower::service_fn(move |request: Request<Body>| async move {
+            let at = begun.elapsed();
+            sleep(SECOND / 10).await;
+            let is_refused = is_paused && request.uri().host() == Some("a.test");
+            if is_refused && at < 60 * SECOND {
+                assert_eq!(at, Duration::ZERO, "a request in the pause");
+                return Ok::<_, Infallible>(refusal("60"));
+            }
+            Ok(Response::default())
+        });
+        // One request at once to a host, and 64 in all.
+        let hosts = Arc::new(Keyed::semaphores(1));
+        let total = Arc::new(Semaphore::new(64));
+        let layer = layer(&patient()).behind_by(move |request| {
+            let host = request.uri().host().unwrap().to_owned();
+            all((Arc::clone(&hosts).key_owned(host), Arc::clone(&total)))
+        });
+        let client = layer.layer(server);
+        let paused = (0..1000).map(|_| {
+            let client = client.clone();
+            async move { send(&client, "GET", "http://a.test/").await.0 }
+        });
+        let paused = JoinSet::from_iter(paused);
+        let others = (0..640).map(|number| {
+            let client = client.clone();
+            let uri = format!("http://{}.test/", number % 64);
+            async move { send(&client, "GET", &uri).await }
+        });
+        let others = JoinSet::from_iter(others).join_all().await;
+        assert!(others.iter().all(|(status, _)| *status == 200));
+        // 64 hosts and `a.test` have 64 slots: without a pause each waits once for one of them.
+        let took = begun.elapsed();
+        let expected = SECOND
+            + if is_paused {
+                Duration::ZERO
+            } else {
+                SECOND / 10
+            };
+        assert!(took <= expected + SECOND / 10, "{is_paused}: {took:?}");
+        for status in paused.join_all().await {
+            assert_eq!(status, 200);
+        }
     }
 }
 
@@ -233,17 +295,15 @@ async fn sends_nothing_on_a_socket_in_a_pause(slots: usize, burst: Option<u64>) 
             answer
         })
     };
-    let client = BoxCloneService::new(client.map_err(BoxError::from));
 
     let clock = Clock::manual();
-    let retry = RetryAfterLayer::new().jitter_percent(0).clock(&clock);
-    let mut client: AnyClient<_, _> = BoxCloneService::new(retry.innermost().layer(client));
-    if let Some(burst) = burst {
+    let pauses = patient().clock(&clock);
+    let rate = burst.map(|burst| {
         let quota = Quota::per_second(10).burst(burst);
-        client = behind(Arc::new(RateLimiter::new(quota).clock(&clock)), client);
-    }
-    let client = BoxCloneService::new(retry.layer(client));
-    let client = behind(Arc::new(Semaphore::new(slots)), client);
+        Arc::new(RateLimiter::new(quota).clock(&clock))
+    });
+    let throttle = all((Arc::new(Semaphore::new(slots)), rate));
+    let client = PausesLayer::new(pauses).behind(throttle).layer(client);
     let requests = slots + 8;
     let mut jobs = JoinSet::new();
     for _ in 0..requests {
@@ -278,32 +338,12 @@ async fn sends_nothing_on_a_socket_in_a_pause(slots: usize, burst: Option<u64>) 
 }
 
 #[tokio::test]
-async fn innermost_of_a_client_on_a_socket_sends_no_request_in_a_pause() {
+async fn behind_of_a_client_on_a_socket_sends_no_request_in_a_pause() {
     for slots in [1, 4, 64] {
         for burst in [None, Some(1), Some(3)] {
             sends_nothing_on_a_socket_in_a_pause(slots, burst).await;
         }
     }
-}
-
-// Tests other layers in combination: a limiter inside, and services that are not always ready.
-
-/// When the gate opens, its waiters pass the client's own limiter one by one.
-#[tokio::test(start_paused = true)]
-async fn call_released_by_the_gate_passes_the_limiter_inside() {
-    let server = Server::new([answer(200, &[("ratelimit", r#""a";r=0;t=10"#)])]);
-    let limiter = RateLimiter::new(Quota::per_second(2)).clock(Clock::tokio());
-    let limited = ThrottleLayer::new(Arc::new(limiter)).layer(server.clone());
-    let client = exact().rate_limit_of_any_status(true).layer(limited);
-    let get = || {
-        let request = Request::get("http://a.test/").body(Body::default());
-        client.clone().oneshot(request.unwrap())
-    };
-    get().await.unwrap();
-    for answer in join_all((0..5).map(|_| get())).await {
-        assert_eq!(answer.unwrap().status(), 200);
-    }
-    assert_eq!(server.times(), [0.0, 10.0, 10.5, 11.0, 11.5, 12.0]);
 }
 
 /// A service that acquires a permit to become ready, as tower's concurrency limit does.
@@ -352,7 +392,7 @@ async fn call_that_waits_holds_no_ready_service() {
         server: server.clone(),
     };
     let permits = Arc::clone(&inner.permits);
-    let client = exact().layer(inner);
+    let client = layer(&exact()).layer(inner);
     let after = async |delay, uri| {
         tokio::time::sleep(delay * SECOND).await;
         assert_eq!(permits.available_permits(), 1);
@@ -392,28 +432,59 @@ impl Service<Request<Body>> for Failing {
 
 #[tokio::test(start_paused = true)]
 async fn call_hands_on_errors_of_the_inner_service() {
-    let client = exact().layer(Failing(Arc::default()));
-    let request = Request::get("http://a.test/").body(Body::default());
-    let error = client.oneshot(request.unwrap()).await.unwrap_err();
-    assert_eq!(error, "gone");
+    let client = layer(&exact()).layer(Failing(Arc::default()));
+    let error = client.oneshot(request("GET", "http://a.test/")).await;
+    assert_eq!(error.unwrap_err().to_string(), "gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_hands_on_errors_of_the_throttle() {
+    let closed = Arc::new(Semaphore::new(1));
+    closed.close();
+    let server = Server::new([]);
+    let client = layer(&exact()).behind(closed).layer(server.clone());
+    let error = client.oneshot(request("GET", "http://a.test/")).await;
+    let error = error.unwrap_err();
+    let error: &AcquireError = error.downcast_ref().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert_eq!(server.came(), []);
+}
+
+/// The future that has failed may be kept.
+#[tokio::test(start_paused = true)]
+async fn call_that_fails_after_a_pause_lets_the_next_go() {
+    let pauses = exact();
+    pauses.pause(ORIGIN, SECOND);
+    let failing = tower::service_fn(|_: Request<Body>| ready(Err::<Response<Body>, _>("gone")));
+    let mut failing = layer(&pauses).layer(failing);
+    let mut failed = failing.call(request("GET", "http://a.test/"));
+    assert!((&mut failed).await.is_err());
+    let (server, client) = setup!(&pauses, []);
+    assert_eq!(
+        send(&client, "GET", "http://a.test/").await,
+        (200, Duration::ZERO)
+    );
+    assert_eq!(server.times(), [0.0]);
+    drop(failed);
 }
 
 // Tests real servers: one of ours, whose fields the client reads, and one on a socket, with hyper's client.
 
-/// A server that reports an exhausted quota in each answer refuses nothing.
+/// A server that reports an exhausted quota in each answer refuses nothing, if a client takes that for a refusal.
 #[tokio::test(start_paused = true)]
 async fn call_heeds_the_fields_of_a_throttle_layer() {
     let limiter = RateLimiter::new(Quota::per_second(1).burst(2)).clock(Clock::tokio());
-    let fields = RateLimitHeaders::Draft11;
     let behind = ThrottleLayer::new(Arc::new(limiter))
         .refusing()
-        .headers(fields);
-    let client = RetryAfterLayer::new()
-        .jitter_percent(0)
-        .clock(Clock::tokio())
-        .retries(0)
-        .rate_limit_of_any_status(true)
-        .layer(Router::new().route("/", get("a page")).layer(behind));
+        .headers(RateLimitHeaders::Draft11);
+    let pauses = exact().retries(0).classify(|_, headers, class| {
+        let limits = ServerLimits::of(headers, SystemTime::now());
+        let used_up = limits.tightest(Unit::Requests);
+        let used_up = used_up.and_then(|window| window.exhausted_for());
+        used_up.map_or(class, |wait| ResponseClass::Refused(Some(wait)))
+    });
+    let client =
+        PausesLayer::new(pauses).layer(Router::new().route("/", get("a page")).layer(behind));
     let begun = Instant::now();
     let jobs = (0..6).map(|_| async {
         let answer = client.clone().oneshot(server::root()).await.unwrap();
@@ -430,14 +501,14 @@ async fn call_heeds_the_fields_of_a_throttle_layer() {
 async fn call_over_a_socket_is_made_again() {
     let requests = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&requests);
-    let page = async move || match counted.fetch_add(1, Ordering::SeqCst) {
+    let page = async move || match counted.fetch_add(1, SeqCst) {
         0 => Err((StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "5")])),
         _ => Ok("a page"),
     };
     let server = server::Server::on_loopback(Router::new().route("/", get(page))).await;
     let clock = Clock::manual();
     let client = Client::builder(TokioExecutor::new()).build_http::<axum::body::Body>();
-    let client = RetryAfterLayer::new().clock(&clock).layer(client);
+    let client = PausesLayer::new(patient().clock(&clock)).layer(client);
     let mut request = server::root();
     *request.uri_mut() = format!("http://{}/", server.address).parse().unwrap();
     let answer = tokio::spawn(client.oneshot(request));
@@ -449,7 +520,7 @@ async fn call_over_a_socket_is_made_again() {
     .await;
     let answer = answer.await.unwrap().unwrap();
     assert_eq!(answer.status(), 200);
-    assert_eq!(requests.load(Ordering::SeqCst), 2);
+    assert_eq!(requests.load(SeqCst), 2);
     let body = http_body_util::BodyExt::collect(answer.into_body()).await;
     assert_eq!(body.unwrap().to_bytes(), "a page");
     server.stop().await;

@@ -3,7 +3,7 @@ use axum::{Router, body::Body, http::Request, http::StatusCode, routing::get};
 use std::{sync::Mutex, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
 use tollgate::Clock;
-use tollgate_tower::RetryAfterLayer;
+use tollgate_tower::{Pauses, PausesLayer};
 use tower::{Layer, ServiceExt};
 
 /// The number of requests received, and the time until which the server accepts no more.
@@ -22,7 +22,7 @@ async fn page() -> Result<&'static str, (StatusCode, [(&'static str, &'static st
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() {
-    let layer = RetryAfterLayer::new().clock(Clock::tokio());
+    let layer = PausesLayer::new(Pauses::new().clock(Clock::tokio()));
     let client = layer.layer(Router::new().route("/", get(page)));
     let jobs = (0..20).map(|_| client.clone().oneshot(Request::new(Body::empty())));
     let answers = JoinSet::from_iter(jobs).join_all().await;

@@ -1,0 +1,351 @@
+//! Tests clients that wait for as long as servers ask.
+
+use std::error::Error as _;
+
+use futures::future::{join_all, try_join_all};
+use reqwest::{ResponseBuilderExt, Url};
+use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
+use tokio::time::timeout;
+use tollgate::fair::FairQueue;
+use tollgate::{AcquireError, ErrorKind, Keyed, Throttle};
+use tollgate_reqwest::origin;
+
+use super::*;
+
+/// Returns the final status of a request, and the time that it took.
+async fn send(request: RequestBuilder) -> (u16, Duration) {
+    let begun = Instant::now();
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), begun.elapsed())
+}
+
+fn client(pauses: &Pauses, server: &Server) -> ClientWithMiddleware {
+    let middleware = PausesMiddleware::new(pauses.clone());
+    builder().with(middleware).with(server.clone()).build()
+}
+
+/// Returns the pause for which a request is refused locally.
+async fn refused(request: RequestBuilder) -> Paused {
+    let error = request.send().await.expect_err("it is refused");
+    assert!(error.is_middleware(), "{error}");
+    Paused::in_chain(&error).expect("a pause").clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_sends_a_refused_request_again_after_the_pause() {
+    let server = Server::new([refusal(5), refusal(2)]);
+    let client = client(&exact(), &server);
+    assert_eq!(send(client.get("http://a.test/")).await, (200, 7 * SECOND));
+    assert_eq!(server.times(), [0.0, 5.0, 7.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_sends_again_what_can_be_cloned_and_was_not_handled() {
+    let stream = || reqwest::Body::wrap(reqwest::Body::from("text"));
+    for (method, body, refused_with, expected) in [
+        ("PUT", Some("text".into()), 429, 200),
+        ("PUT", Some("text".into()), 503, 200),
+        ("DELETE", None, 503, 200),
+        ("PUT", Some(stream()), 429, 429),
+        ("POST", None, 429, 200),
+        ("POST", Some("text".into()), 429, 200),
+        ("POST", Some(stream()), 429, 429),
+        ("POST", None, 503, 503),
+    ] {
+        let refusal = Response::builder().status(refused_with);
+        let refusal = refusal.header("retry-after", 5).body("").unwrap();
+        let server = Server::new([refusal]);
+        let client = client(&exact(), &server);
+        let mut request = client.request(method.parse().unwrap(), "http://a.test/");
+        if let Some(body) = body {
+            request = request.body(body);
+        }
+        let what = format!("{method}, {refused_with}");
+        assert_eq!(send(request).await.0, expected, "{what}");
+        // The response has paused the origin in any case.
+        send(client.get("http://a.test/")).await;
+        assert_eq!(server.times()[..2], [0.0, 5.0], "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_if_decides_by_the_request_and_the_status() {
+    let server = Server::new([refusal(5), refusal(5)]);
+    let middleware = PausesMiddleware::new(exact())
+        .retry_if(|request, status| request.url().path() == "/safe" && status == 429);
+    let client = builder().with(middleware).with(server.clone()).build();
+    assert_eq!(send(client.get("http://a.test/")).await.0, 429);
+    let safe = send(client.post("http://a.test/safe")).await;
+    assert_eq!(safe, (200, 10 * SECOND));
+    assert_eq!(server.times(), [0.0, 5.0, 10.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn gate_by_names_what_a_refusal_pauses() {
+    let server = Server::new([refusal_of("http://a.test/search", 5)]);
+    let middleware = PausesMiddleware::new(exact().retries(0));
+    let middleware = middleware.gate_by(|url| origin(url) + url.path());
+    let client = builder().with(middleware).with(server.clone()).build();
+    let send = |path| send(client.get(format!("http://a.test/{path}")));
+    assert_eq!(send("search").await, (429, Duration::ZERO));
+    assert_eq!(send("free").await, (200, Duration::ZERO));
+    assert_eq!(send("search").await, (200, 5 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_refuses_who_would_wait_for_longer() {
+    let server = Server::new([refusal(61)]);
+    let client = client(&exact(), &server);
+    assert_eq!(send(client.get("http://a.test/")).await.0, 429);
+    let paused = refused(client.get("http://a.test/")).await;
+    assert_eq!(paused.remaining(), Some(61 * SECOND));
+    assert_eq!(paused.origin(), "http://a.test:80");
+    sleep(SECOND).await;
+    assert_eq!(send(client.get("http://a.test/")).await, (200, 60 * SECOND));
+    assert_eq!(server.times(), [0.0, 61.0]);
+}
+
+/// Callers that go on whether or not they are refused.
+#[tokio::test(start_paused = true)]
+async fn middleware_sends_no_request_in_a_pause_of_40_minutes() {
+    let server = Server::new([refusal(2400)]);
+    let client = client(&exact(), &server);
+    let callers = (0..64).map(async |caller| {
+        sleep(Duration::from_millis(caller)).await;
+        while server.begun.elapsed() < 2500 * SECOND {
+            let sent = client.post("http://a.test/").send().await;
+            assert!(sent.map_or_else(|it| Paused::in_chain(&it).is_some(), |_| true));
+            sleep(10 * SECOND).await;
+        }
+    });
+    join_all(callers).await;
+    let times = server.times();
+    assert!(times[0] == 0.0 && times[1..].iter().all(|at| *at >= 2400.0));
+    assert!(times.len() >= 64 * 10, "{}", times.len());
+}
+
+/// The error of a pause has another one around it, which `reqwest_middleware::Error` hides.
+#[tokio::test(start_paused = true)]
+async fn middleware_fails_with_errors_that_can_be_told_apart() {
+    let server = Server::new([]);
+    let pauses = exact();
+    let slots = Arc::new(Semaphore::new(1));
+    slots.close();
+    let middleware = PausesMiddleware::new(pauses.clone()).behind(slots);
+    let client = builder().with(middleware).with(server.clone()).build();
+    let error = client.get("http://a.test/").send().await.unwrap_err();
+    assert_eq!(Paused::in_chain(&error), None);
+    let reqwest_middleware::Error::Middleware(error) = error else {
+        panic!("{error}");
+    };
+    let error: &AcquireError = error.downcast_ref().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+
+    pauses.pause("http://a.test:80", 100 * SECOND);
+    let error = client.get("http://a.test/").send().await.unwrap_err();
+    assert_eq!(error.to_string(), "the request was not sent");
+    let source = error.source().unwrap();
+    assert!(source.to_string().contains("http://a.test:80"), "{source}");
+    assert!(Paused::in_chain(&error).is_some());
+    assert!(server.times().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_holds_all_requests_to_the_origin_and_no_others() {
+    let server = Server::new([refusal(5)]);
+    let pauses = exact().retries(0);
+    let clients = [client(&pauses, &server), client(&pauses, &server)];
+    assert_eq!(send(clients[0].get("http://a.test/")).await.0, 429);
+    let urls = [
+        ("http://a.test/b?c", 5),
+        ("http://u:p@A.TEST:80/", 5),
+        ("https://a.test/", 0),
+        ("http://a.test:81/", 0),
+        ("http://b.test/", 0),
+    ];
+    let jobs = urls.map(|(url, seconds)| {
+        let request = clients[1].get(url);
+        async move { assert_eq!(send(request).await, (200, seconds * SECOND), "{url}") }
+    });
+    join_all(jobs).await;
+    assert_eq!(server.times(), [0.0, 0.0, 0.0, 0.0, 5.0, 5.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_of_a_dropped_request_sends_nothing() {
+    let server = Server::new([refusal(5)]);
+    let client = client(&exact(), &server);
+    for _ in 0..2 {
+        assert!(
+            timeout(SECOND, send(client.get("http://a.test/")))
+                .await
+                .is_err()
+        );
+    }
+    assert_eq!(send(client.get("http://a.test/")).await, (200, 3 * SECOND));
+    assert_eq!(server.times(), [0.0, 5.0]);
+}
+
+/// Puts requests behind slots and a second throttle.
+type Behind = fn(Arc<Semaphore>) -> Arc<dyn Middleware>;
+
+fn behind<T>(throttle: T) -> Arc<dyn Middleware>
+where
+    T: Throttle<Enter: Send, Permit: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    Arc::new(PausesMiddleware::new(patient()).behind(throttle))
+}
+
+fn throttles() -> [(&'static str, Behind); 5] {
+    [
+        ("nothing", |slots| behind(slots)),
+        ("a rate", |slots| {
+            behind(all((slots, limiter(Quota::per_second(10)))))
+        }),
+        ("a semaphore", |slots| {
+            behind(all((slots, Arc::new(Semaphore::new(2)))))
+        }),
+        ("a fair queue", |slots| {
+            let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
+            behind(all((slots, queue.class("a"))))
+        }),
+        ("slots and a rate", |slots| {
+            let four = Arc::new(Semaphore::new(4));
+            let rate = limiter(Quota::per_second(20).burst(5));
+            behind(all((slots, four, rate)))
+        }),
+    ]
+}
+
+/// The fifth and the thirtieth request are refused for ten seconds.
+#[tokio::test(start_paused = true)]
+async fn behind_any_throttle_sends_no_request_in_a_pause() {
+    for (what, behind) in throttles() {
+        for slots in [1, 4, 64] {
+            let answers = (0..30).map(|number| match number {
+                4 | 29 => refusal(10),
+                _ => Response::default(),
+            });
+            let mut server = Server::new(answers);
+            server.latency = Duration::from_millis(350);
+            let client = builder()
+                .with_arc(behind(Arc::new(Semaphore::new(slots))))
+                .with(server.clone())
+                .build();
+            let jobs = (0..100).map(|_| client.get("http://a.test/").send());
+            let jobs = jobs.map(|job| async { job.await.map(|answer| answer.status()) });
+            for status in try_join_all(jobs).await.unwrap() {
+                assert_eq!(status, 200, "{what}, {slots} slots");
+            }
+            assert_eq!(server.sent_in_pauses(), [], "{what}, {slots} slots");
+            assert_eq!(server.times().len(), 102, "{what}, {slots} slots");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_rate_sends_requests_one_by_one_after_the_pause() {
+    let server = Server::new([refusal(10)]);
+    let middleware = PausesMiddleware::new(exact()).behind(limiter(Quota::per_second(10)));
+    let client = builder().with(middleware).with(server.clone()).build();
+    let jobs = (0..20).map(|_| client.get("http://a.test/").send());
+    try_join_all(jobs).await.unwrap();
+    let after = (0..20).map(|nth| 10.0 + f64::from(nth) / 10.0);
+    let expected: Vec<_> = std::iter::once(0.0).chain(after).collect();
+    assert_eq!(server.times(), expected);
+}
+
+/// It was charged, and waits for the only slot when the pause begins.
+#[tokio::test(start_paused = true)]
+async fn request_stopped_at_the_last_look_gives_back_its_slot_and_its_charge() {
+    let mut server = Server::new([]);
+    server.latency = SECOND;
+    let (rate, slots) = (
+        limiter(Quota::per_hour(3).burst(3)),
+        Arc::new(Semaphore::new(1)),
+    );
+    let pauses = exact();
+    let throttle = all((Arc::clone(&rate), Arc::clone(&slots)));
+    let middleware = PausesMiddleware::new(pauses.clone()).behind(throttle);
+    let client = builder().with(middleware).with(server.clone()).build();
+    let send = |url| send(client.get(url));
+    let pause = async {
+        sleep(SECOND / 2).await;
+        assert_eq!(
+            (rate.snapshot().available, slots.available_permits()),
+            (1, 0)
+        );
+        pauses.pause("http://a.test:80", 5 * SECOND);
+        sleep(SECOND).await;
+        assert_eq!(
+            (rate.snapshot().available, slots.available_permits()),
+            (2, 1)
+        );
+    };
+    let (_, stopped, ()) = tokio::join!(send("http://b.test/"), send("http://a.test/"), pause);
+    assert_eq!(stopped, (200, Duration::from_millis(6500)));
+    assert_eq!(server.times(), [0.0, 5.5]);
+}
+
+/// What reqwest returns when it has followed a redirect.
+fn refusal_of(url: &str, seconds: u64) -> Response<&'static str> {
+    let refusal = Response::builder().status(429);
+    let refusal = refusal.header("retry-after", seconds);
+    refusal.url(Url::parse(url).unwrap()).body("").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_blocks_the_origin_that_refused_after_a_redirect() {
+    let refusals = [(); 2].map(|()| refusal_of("http://b.test/x", 5));
+    let server = Server::new(refusals);
+    let client = client(&exact().retries(1), &server);
+    // It is sent again after the pause, and refused again.
+    assert_eq!(send(client.get("http://a.test/")).await, (429, 5 * SECOND));
+    let free = send(client.get("http://a.test/free")).await;
+    assert_eq!(free, (200, Duration::ZERO));
+    assert_eq!(send(client.get("http://b.test/")).await, (200, 5 * SECOND));
+    assert_eq!(server.times(), [0.0, 5.0, 5.0, 10.0]);
+}
+
+/// The crawler of the guide, with two slots for all hosts.
+fn crawler(server: &Server) -> ClientWithMiddleware {
+    let hosts = Arc::new(Keyed::semaphores(1));
+    let by_host = ThrottleMiddleware::by(move |request: &Request| {
+        Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
+    });
+    let total = Arc::new(Semaphore::new(2));
+    builder()
+        .with(by_host.release_after(2 * SECOND).clock(Clock::tokio()))
+        .with(PausesMiddleware::new(patient()).behind(total))
+        .with(server.clone())
+        .build()
+}
+
+/// A repeated request waits for the pause in place of the two seconds.
+#[tokio::test(start_paused = true)]
+async fn crawler_leaves_two_seconds_between_requests_to_a_host() {
+    let server = Server::new([refusal(3)]);
+    let client = crawler(&server);
+    let both = join_all(["/", "/2"].map(|path| send(client.get(format!("http://a.test{path}")))));
+    assert_eq!(both.await, [(200, 3 * SECOND), (200, 5 * SECOND)]);
+    assert_eq!(server.times(), [0.0, 3.0, 5.0]);
+}
+
+/// Two requests to each of the paused hosts wait, and the total has two slots.
+#[tokio::test(start_paused = true)]
+async fn crawler_with_paused_hosts_holds_no_slots_of_all() {
+    let server = Server::new([refusal(50), refusal(50)]);
+    let client = crawler(&server);
+    let paused = ["a.test/", "b.test/", "a.test/2", "b.test/2"];
+    let paused = join_all(paused.map(|url| send(client.get(format!("http://{url}")))));
+    let other = async {
+        sleep(3 * SECOND).await;
+        send(client.get("http://c.test/")).await
+    };
+    let (paused, other) = tokio::join!(paused, other);
+    assert_eq!(other, (200, Duration::ZERO));
+    let mut waits: Vec<_> = paused.into_iter().map(|(_, wait)| wait).collect();
+    waits.sort();
+    assert_eq!(waits, [50, 50, 52, 52].map(|seconds| seconds * SECOND));
+    assert_eq!(server.times(), [0.0, 0.0, 3.0, 50.0, 50.0, 52.0, 52.0]);
+}
