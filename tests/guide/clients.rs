@@ -169,7 +169,7 @@ mod limit_reqwest {
             begun: Instant::now(),
             sent: Arc::clone(&sent),
         };
-        let client = limited(reqwest::Client::new()).with(server).build();
+        let client = limited().unwrap().with(server).build();
         let answers = (0..40).map(async |_| {
             let answer = client.get("http://127.0.0.1:3000/").send().await?;
             answer.error_for_status()?.text().await?;

@@ -128,7 +128,8 @@ fn limiter(quota: Quota) -> Arc<RateLimiter> {
 
 /// Pauses that are exact, in tokio's time.
 fn exact() -> Pauses {
-    Pauses::new().jitter_percent(0).clock(Clock::tokio())
+    let pauses = Pauses::new().jitter_percent(0).max_wait(60 * SECOND);
+    pauses.clock(Clock::tokio())
 }
 
 /// Pauses whose callers wait for as long as it takes.

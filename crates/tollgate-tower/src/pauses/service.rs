@@ -30,6 +30,9 @@ use crate::ThrottledBody;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
+/// The response with its permit, or the error of a request.
+type Outcome<R, P> = Result<Response<ThrottledBody<R, P>>, BoxError>;
+
 /// A service that waits as long as servers ask it to, created by a [`PausesLayer`]. Clones share the pauses and the
 /// throttle.
 ///
@@ -128,7 +131,7 @@ where
     T: Throttle,
     R: Body<Data: From<String>>,
 {
-    type Output = Result<Response<ThrottledBody<R, T::Permit>>, BoxError>;
+    type Output = Outcome<R, T::Permit>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = ready!(self.as_mut().poll_outcome(context));
@@ -149,7 +152,7 @@ where
     fn poll_outcome(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Response<ThrottledBody<R, T::Permit>>, BoxError>> {
+    ) -> Poll<Outcome<R, T::Permit>> {
         let this = self.project();
         let (mut stage, inner, layer) = (this.stage, this.inner, this.layer);
         let Some(call) = this.call else {

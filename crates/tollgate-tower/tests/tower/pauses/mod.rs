@@ -92,7 +92,8 @@ fn refusal(seconds: &str) -> Response<Body> {
 
 /// Returns pauses without jitter, in the time of tokio.
 fn exact() -> Pauses {
-    Pauses::new().jitter_percent(0).clock(Clock::tokio())
+    let pauses = Pauses::new().jitter_percent(0).max_wait(60 * SECOND);
+    pauses.clock(Clock::tokio())
 }
 
 fn layer(pauses: &Pauses) -> PausesLayer<Body> {
