@@ -295,7 +295,7 @@ impl Clock {
     pub(super) fn start_timer(&self, key: Key, waker: Waker) -> TimerEntry {
         match &self.0 {
             Kind::System => TimerEntry::System(TIMER.start(key, waker)),
-            Kind::Runtime => runtime::start_timer(runtime::current_home(), key.due, waker),
+            Kind::Runtime => runtime::start_timer(runtime::entered_home(), key.due, waker),
             Kind::Home(home) => runtime::start_timer(home.clone(), key.due, waker),
             Kind::Manual(manual) => TimerEntry::Manual(manual.start(key, waker)),
         }

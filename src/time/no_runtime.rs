@@ -26,6 +26,10 @@ pub(crate) fn current_home() -> Option<Arc<Home>> {
     None
 }
 
+pub(super) fn entered_home() -> Option<Arc<Home>> {
+    None
+}
+
 pub(crate) fn current() -> Option<Id> {
     None
 }

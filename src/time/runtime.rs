@@ -8,7 +8,8 @@
 //!    waiter does not poll that task, so the entry expires as long as the runtime is driven.
 //! 4. A home ends when its runtime drops the task that holds it. Then its time stands still, and all entries
 //!    expire at once, on the timer of the process: a waiter in another runtime or thread may depend on them.
-//!    From then on, code in that runtime is outside.
+//!    From then on, code in that runtime is outside; what it still sets on a clock that is not bound expires at once,
+//!    because its time may be ahead of the machine's.
 
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::task::Waker;
@@ -99,6 +100,11 @@ fn take(home: &Home, key: Key) -> Option<Waker> {
 
 /// Returns the home of the current runtime. While a runtime drops its tasks, they are outside.
 pub(crate) fn current_home() -> Option<Arc<Home>> {
+    entered_home().filter(|home| home.ended.get().is_none())
+}
+
+/// Returns the home of the current runtime, also if that has ended.
+pub(super) fn entered_home() -> Option<Arc<Home>> {
     let runtime = Handle::try_current().ok()?;
     let mut homes = lock(&HOMES);
     if let Some(home) = homes.iter().find(|home| home.id == runtime.id()) {
@@ -117,7 +123,7 @@ pub(crate) fn current_home() -> Option<Arc<Home>> {
         let _ends = ends;
         std::future::pending::<()>().await;
     });
-    Some(home).filter(|home| home.ended.get().is_none())
+    Some(home)
 }
 
 /// Returns the current runtime.
@@ -209,6 +215,7 @@ mod tests {
 
     use tokio::runtime::{Builder, Runtime};
 
+    use super::super::clock::Clock;
     use super::*;
 
     fn paused() -> Runtime {
@@ -278,6 +285,24 @@ mod tests {
         let _late = start_timer(Some(home), due, waker.into());
         assert_eq!(ended.recv(), Ok(true));
         assert!(ended.recv().is_err());
+    }
+
+    /// Its time is ahead of the machine's by a year.
+    #[test]
+    fn timer_of_an_unbound_clock_in_a_runtime_that_has_ended_wakes_at_once() {
+        let (sender, woken) = channel();
+        let runtime = paused();
+        let home = runtime.block_on(async {
+            tokio::time::advance(BEFORE).await;
+            current_home().unwrap()
+        });
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let _context = handle.enter();
+        let (clock, waker) = (Clock::tokio(), Arc::new(Looks(home, sender)));
+        let key = Key::new(clock.now().saturating_add(BEFORE));
+        let _entry = clock.start_timer(key, waker.into());
+        assert_eq!(woken.recv_timeout(Duration::from_secs(60)), Ok(true));
     }
 
     #[test]
