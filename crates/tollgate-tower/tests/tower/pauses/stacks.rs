@@ -74,9 +74,12 @@ fn patient() -> Pauses {
     exact().max_wait(Duration::MAX)
 }
 
+/// The name of a throttle, and how it is made.
+type Named = (&'static str, fn() -> BoxThrottle);
+
 #[tokio::test(start_paused = true)]
 async fn behind_any_throttle_sends_no_request_in_a_pause() {
-    let throttles: [(&str, fn() -> BoxThrottle); 6] = [
+    let throttles: [Named; 6] = [
         ("nothing", || BoxThrottle::new(None::<Arc<Semaphore>>)),
         ("a rate", || {
             BoxThrottle::new(limiter(Quota::per_second(10)))
