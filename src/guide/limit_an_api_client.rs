@@ -23,7 +23,7 @@
 //! When a response is 429, 503 or 403 and asks for a pause, nothing is sent during the pause, however long it is: an
 //! hour, for example, with GitHub. Then the requests go step by step, first one and then more, and the refused one is
 //! sent again, up to twice: after a 429 any that can be cloned, otherwise a GET, PUT, DELETE or another method that is
-//! safe to repeat. A caller that would wait for longer than `max_wait`, a minute by default, gets the error `Paused`
+//! safe to repeat. A caller that would wait for longer than `max_wait`, 90 s by default, gets the error `Paused`
 //! at once, with the remaining time; `Paused::in_chain(&error)` finds it. The time counts from the beginning of the
 //! call, with the wait for the slots and the rate: if a program starts all its calls at once, set `max_wait` to the time
 //! that all of them take. A 429 that does not say how long pauses for a
