@@ -74,12 +74,10 @@ fn patient() -> Pauses {
     exact().max_wait(Duration::MAX)
 }
 
-/// The name of a throttle, and how it is made.
-type Named = (&'static str, fn() -> BoxThrottle);
-
 #[tokio::test(start_paused = true)]
 async fn behind_any_throttle_sends_no_request_in_a_pause() {
-    let throttles: [Named; 6] = [
+    type New = fn() -> BoxThrottle;
+    let throttles: [(&str, New); 6] = [
         ("nothing", || BoxThrottle::new(None::<Arc<Semaphore>>)),
         ("a rate", || {
             BoxThrottle::new(limiter(Quota::per_second(10)))
@@ -143,7 +141,9 @@ async fn call_stopped_at_the_last_look_gives_back_its_slot_and_its_charge() {
     );
     let throttle = all((Arc::clone(&slots), Arc::clone(&rate)));
     let server = Server::new([]);
-    let client = layer(&pauses).behind(throttle).layer(server.clone());
+    let inner = Reserving::new(&server);
+    let permits = Arc::clone(&inner.permits);
+    let client = layer(&pauses).behind(throttle).layer(inner);
     let held = slots.try_acquire().unwrap();
     let stopped = tokio::spawn(client.clone().oneshot(request("GET", "http://a.test/")));
     // It has passed the gate, and waits for the slot.
@@ -157,6 +157,8 @@ async fn call_stopped_at_the_last_look_gives_back_its_slot_and_its_charge() {
     }
     assert_eq!(slots.available_permits(), 1);
     assert_eq!(rate.snapshot().available, 2);
+    // It holds nothing of the inner service either.
+    assert_eq!(permits.available_permits(), 1);
     let other = send(&client, "GET", "http://b.test/").await;
     assert_eq!(other, (200, Duration::ZERO));
     assert!(stopped.await.unwrap().is_ok());
@@ -356,6 +358,16 @@ struct Reserving {
     server: Server,
 }
 
+impl Reserving {
+    fn new(server: &Server) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(1)),
+            reserved: None,
+            server: server.clone(),
+        }
+    }
+}
+
 impl Clone for Reserving {
     fn clone(&self) -> Self {
         Self {
@@ -389,11 +401,7 @@ impl Service<Request<Body>> for Reserving {
 #[tokio::test(start_paused = true)]
 async fn call_that_waits_holds_no_ready_service() {
     let server = Server::new([refusal("5")]);
-    let inner = Reserving {
-        permits: Arc::new(Semaphore::new(1)),
-        reserved: None,
-        server: server.clone(),
-    };
+    let inner = Reserving::new(&server);
     let permits = Arc::clone(&inner.permits);
     let client = layer(&exact()).layer(inner);
     let after = async |delay, uri| {
