@@ -24,9 +24,8 @@
 //! hour, for example, with GitHub. Then the requests go step by step, first one and then more, and the refused one is
 //! sent again, up to twice: after a 429 any that can be cloned, otherwise a GET, PUT, DELETE or another method that is
 //! safe to repeat. A caller that would wait for longer than `max_wait`, 90 s by default, gets the error `Paused`
-//! at once, with the remaining time; `Paused::in_chain(&error)` finds it. The time counts from the beginning of the
-//! call, with the wait for the slots and the rate: if a program starts all its calls at once, set `max_wait` to the time
-//! that all of them take. A 429 that does not say how long pauses for a
+//! at once, with the remaining time; `Paused::in_chain(&error)` finds it. The waits for the slots and the
+//! rate do not count. A 429 that does not say how long pauses for a
 //! second, then two, and up to a minute.
 //!
 //! ```text

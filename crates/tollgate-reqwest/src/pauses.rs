@@ -74,8 +74,7 @@ use crate::throttle::holding;
 /// # }
 /// ```
 ///
-/// The wait in the throttle counts as well: a request that has waited there for longer than `max_wait` is refused if a pause
-/// begins meanwhile. For a program that starts many requests at once, set it to the time that all of them take.
+/// The wait in the throttle does not count.
 ///
 /// # Cancel safety
 ///

@@ -10,8 +10,8 @@ use tollgate::time::Tick;
 use tollgate::wait::Waiting;
 use tollgate::{Clock, Gate, Throttle};
 
-use super::Shared;
 use super::origin::Origin;
+use super::table::Shared;
 
 /// The wait for a time, on the timer of a clock.
 pub(super) type Sleep = Pin<Box<Waiting<<Gate as Throttle>::Enter>>>;
@@ -37,7 +37,7 @@ impl Wake for OnAlarm {
             let table = shared.lock();
             self.has_fired.store(true, Ordering::Relaxed);
             drop(table);
-            let fired = shared.change(&self.origin, Origin::take_alarm);
+            let fired = shared.change(&self.origin, shared.now(), Origin::take_alarm);
             drop(fired);
         }
     }

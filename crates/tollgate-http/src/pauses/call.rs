@@ -12,7 +12,8 @@ use tollgate::time::Tick;
 
 use super::alarm::{Sleep, sleep};
 use super::origin::{Passage, Place, Refusal};
-use super::{Paused, ResponseClass, Shared};
+use super::table::Shared;
+use super::{Paused, PausedBy, ResponseClass};
 
 /// What a client does with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +26,7 @@ pub enum NextStep {
 
 /// A request of a client, over all its attempts. It begins with [`Pauses::call`](super::Pauses::call).
 ///
-/// Its place among those that wait, and the time that it may still wait, count from its beginning.
+/// Its place among those that wait is that of its beginning.
 ///
 /// # Cancel safety
 ///
@@ -86,10 +87,13 @@ pub struct Call<O: Display> {
     place: Place,
     /// When the present attempt was sent, and the index of its counter.
     sent: Option<(Tick, usize)>,
+    /// How long it may still wait, and since when it waits, if it does.
+    may_wait: Duration,
+    waits_since: Option<Tick>,
     /// The wait of a request that was refused alone.
     delay: Option<Sleep>,
     repeats: u32,
-    /// Whether the table may know the call.
+    /// Whether the table may have a waker or a pass of the call.
     is_known: bool,
     /// The wait for another origin, which refused the last attempt after a redirect.
     redirected: Option<Box<Call<String>>>,
@@ -97,15 +101,19 @@ pub struct Call<O: Display> {
 
 impl<O: Display> Call<O> {
     pub(super) fn new(shared: Arc<Shared>, origin: O) -> Self {
-        let place = Place {
-            began: shared.now(),
-            number: shared.calls.fetch_add(1, Ordering::Relaxed),
-        };
+        let place = shared.calls.fetch_add(1, Ordering::Relaxed);
+        Self::at(shared, origin, place)
+    }
+
+    /// Creates a call with a place.
+    fn at(shared: Arc<Shared>, origin: O, place: Place) -> Self {
         Self {
+            may_wait: shared.settings.max_wait,
             shared,
             origin,
             place,
             sent: None,
+            waits_since: None,
             delay: None,
             repeats: 0,
             is_known: false,
@@ -127,18 +135,12 @@ impl<O: Display> Call<O> {
         self.repeats < self.shared.settings.retries
     }
 
-    fn deadline(&self) -> Tick {
-        self.place
-            .began
-            .saturating_add(self.shared.settings.max_wait)
-    }
-
     /// Waits until the request may be sent. Then enter other limits, and [send](Self::send) it.
     ///
     /// # Errors
     ///
-    /// [`Paused`], at once if the wait would be longer than the call may wait, and otherwise when it has waited for
-    /// that long.
+    /// [`Paused`], at once if the wait would be longer than the call [may wait](super::Pauses::max_wait), and otherwise
+    /// when it has waited for that long.
     ///
     /// # Examples
     ///
@@ -157,6 +159,23 @@ impl<O: Display> Call<O> {
     ///
     /// See [the type](Self).
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Paused>> {
+        if self.waits_since.is_none() && self.shared.knows_none() {
+            return Poll::Ready(Ok(()));
+        }
+        let now = self.shared.now();
+        let since = *self.waits_since.get_or_insert(now);
+        let waited = ready!(self.poll_waits(context, since.saturating_add(self.may_wait), now));
+        self.may_wait = self.may_wait.saturating_sub(now.saturating_since(since));
+        self.waits_since = None;
+        Poll::Ready(waited)
+    }
+
+    fn poll_waits(
+        &mut self,
+        context: &mut Context<'_>,
+        deadline: Tick,
+        now: Tick,
+    ) -> Poll<Result<(), Paused>> {
         if let Some(redirected) = &mut self.redirected {
             ready!(redirected.poll_ready(context))?;
         }
@@ -165,22 +184,15 @@ impl<O: Display> Call<O> {
             let _over = ready!(delay.as_mut().poll(context));
             self.delay = None;
         }
-        let shared = &self.shared;
-        if shared.knows_none() {
-            return Poll::Ready(Ok(()));
-        }
-        let (name, deadline, now) = (self.origin.to_string(), self.deadline(), shared.now());
+        let (shared, place) = (&self.shared, self.place);
+        let name = self.origin.to_string();
+        // Cloned before and dropped after the lock.
         let mut waker = Some(context.waker().clone());
-        let mut table = shared.lock();
-        let passage = match table.origins.get_mut(&*name) {
-            Some(known) => known.poll(self.place, deadline, &mut waker, now),
-            None => table.without_room(&shared.settings, now),
-        };
-        self.is_known = true;
-        let effects = shared.settle(&mut table, &name);
-        drop(table);
-        drop(waker);
-        shared.apply(&name, effects);
+        let polled = shared.change(&name, now, |known| {
+            known.poll(place, deadline, &mut waker, now)
+        });
+        self.is_known |= polled.is_some();
+        let passage = polled.map_or_else(|| shared.poll_unknown(now), |(passage, _)| passage);
         match passage {
             Passage::Passes => Poll::Ready(Ok(())),
             Passage::Waits => Poll::Pending,
@@ -201,20 +213,15 @@ impl<O: Display> Call<O> {
         if self.redirected.as_mut().is_some_and(|it| !it.send()) {
             return false;
         }
-        let shared = &self.shared;
-        let now = shared.now();
-        let place = self.place;
+        let (shared, place, now) = (&self.shared, self.place, self.shared.now());
         let may = shared.knows_none() || {
-            self.is_known = true;
             let name = self.origin.to_string();
-            shared
-                .change(&name, |known| known.send(place, now))
-                .unwrap_or(true)
+            let may = shared.change(&name, now, |known| known.send(place, now));
+            self.is_known |= may.is_some();
+            may.unwrap_or(true)
         };
         if may {
-            let counter = shared.counter(&self.origin);
-            shared.counters[counter].0.fetch_add(1, Ordering::Relaxed);
-            self.sent = Some((now, counter));
+            self.sent = Some((now, shared.begin_flight(&self.origin)));
         } else if let Some(redirected) = &mut self.redirected {
             redirected.end_attempt();
         }
@@ -282,6 +289,8 @@ impl<O: Display> Call<O> {
         self.answered_with(status, ResponseClass::Success, false);
         let next = redirected.answered(status, headers, may_repeat);
         self.repeats = redirected.repeats;
+        // While the other call waits, so does this one.
+        self.waits_since = redirected.waits_since;
         self.redirected = (next == NextStep::Retry).then_some(redirected);
         next
     }
@@ -289,24 +298,16 @@ impl<O: Display> Call<O> {
     /// Returns a call to another origin, which has the place of this one and was sent when this one was.
     fn redirected_to(&self, origin: String) -> Call<String> {
         let shared = Arc::clone(&self.shared);
-        let sent = self.sent.map(|(sent, _)| {
-            let counter = shared.counter(&origin);
-            shared.counters[counter].0.fetch_add(1, Ordering::Relaxed);
-            (sent, counter)
-        });
-        Call {
-            shared,
-            origin,
-            place: self.place,
-            sent,
-            delay: None,
-            repeats: self.repeats,
-            is_known: false,
-            redirected: None,
-        }
+        let sent = self
+            .sent
+            .map(|(sent, _)| (sent, shared.begin_flight(&origin)));
+        let mut call = Call::at(shared, origin, self.place);
+        (call.sent, call.may_wait) = (sent, self.may_wait);
+        call
     }
 
-    /// Does the same for a response of this class, for protocols that refuse in another way.
+    /// Does the same as [`answered`](Self::answered) for a response of this class, for protocols that refuse in another
+    /// way.
     ///
     /// # Examples
     ///
@@ -329,82 +330,84 @@ impl<O: Display> Call<O> {
         may_repeat: bool,
     ) -> NextStep {
         self.redirected = None;
-        let shared = &self.shared;
-        let now = shared.now();
-        let (sent, place) = (self.sent.map_or(now, |(sent, _)| sent), self.place);
-        if class == ResponseClass::Success && shared.knows_none() {
+        if class == ResponseClass::Success && self.shared.knows_none() {
             self.end_attempt();
             return NextStep::Return;
         }
-        let name = self.origin.to_string();
-        let is_recorded = match class {
+        let (shared, place) = (Arc::clone(&self.shared), self.place);
+        let (name, now) = (self.origin.to_string(), shared.now());
+        let sent = self.sent.map_or(now, |(sent, _)| sent);
+        // From here on, the table has no pass of the call.
+        self.is_known = false;
+        let is_refused = match class {
             ResponseClass::Success => {
-                shared.change(&name, |known| known.succeeded(place, sent, now));
-                self.end_attempt();
-                return NextStep::Return;
+                shared.change(&name, now, |known| known.succeeded(place, sent, now));
+                false
             }
             ResponseClass::RefusedAlone => {
-                self.leave();
+                shared.change(&name, now, |known| known.leave(place));
                 true
             }
             ResponseClass::Refused(asked) => {
-                let (length, by) = shared.length(asked);
-                let place = Some(place);
+                let asked = asked.filter(|wait| !wait.is_zero());
+                let by = asked.map_or(PausedBy::Guess, |_| PausedBy::Server);
                 let refusal = Refusal {
-                    length,
+                    asked: asked.map(|wait| wait.min(shared.settings.max_pause)),
                     by,
                     status,
-                    place,
+                    jitter: shared.settings.jitter(),
+                    place: Some(place),
                     sent,
                 };
                 shared.pause(&name, &refusal, now)
             }
         };
+        // A refused request counts as in flight until then.
         self.end_attempt();
-        let alone = (class == ResponseClass::RefusedAlone).then(|| self.shared.delay(self.repeats));
-        if may_repeat && is_recorded && self.take_repeat(&name, alone, now) {
-            self.delay = alone.map(|delay| sleep(&self.shared.settings.clock, delay));
-            self.repeats += 1;
-            return NextStep::Retry;
+        let is_alone = class == ResponseClass::RefusedAlone;
+        let delay = is_alone.then(|| shared.settings.delay(self.repeats));
+        if !(may_repeat && is_refused && self.take_repeat(&name, delay, now)) {
+            return NextStep::Return;
         }
-        NextStep::Return
+        self.delay = delay.map(|delay| sleep(&shared.settings.clock, delay));
+        self.waits_since = Some(now);
+        self.repeats += 1;
+        NextStep::Retry
     }
 
     /// Returns whether the request may be repeated, after a delay of its own or the pause of its origin.
     fn take_repeat(&self, name: &str, delay: Option<Duration>, now: Tick) -> bool {
         let shared = &self.shared;
-        if self.repeats >= shared.settings.retries {
+        if !self.has_retries_left() {
             return false;
         }
-        let mut table = shared.lock();
-        let paused_until = table.origins.get(name).map(|known| known.pause_of().until);
-        let until = paused_until.unwrap_or_default();
-        let until = until.max(now.saturating_add(delay.unwrap_or_default()));
-        if until > self.deadline() {
+        let paused_until = shared.pause_of(name).map(|pause| pause.until);
+        let delayed_until = now.saturating_add(delay.unwrap_or_default());
+        if paused_until.max(Some(delayed_until)) > Some(now.saturating_add(self.may_wait)) {
             return false;
         }
         // The gate bounds the first repeats after a pause.
         let is_free = delay.is_none() && self.repeats == 0;
-        let calls = shared.calls.load(Ordering::Relaxed);
-        is_free || table.budget.take(calls, now)
+        is_free
+            || shared
+                .lock()
+                .budget
+                .take(shared.calls.load(Ordering::Relaxed), now)
     }
 
     /// Counts the present attempt as no longer in flight.
     fn end_attempt(&mut self) {
         if let Some((_, counter)) = self.sent.take() {
-            self.shared.counters[counter]
-                .0
-                .fetch_sub(1, Ordering::Relaxed);
+            self.shared.end_flight(counter);
         }
     }
 
     /// Gives up the place and the pass.
     fn leave(&mut self) {
         if self.is_known && !self.shared.knows_none() {
-            let name = self.origin.to_string();
-            let place = self.place;
-            let waker = self.shared.change(&name, |known| known.leave(place));
-            drop(waker);
+            let (name, place, now) = (self.origin.to_string(), self.place, self.shared.now());
+            // The waker is dropped after the lock.
+            let _waker = self.shared.change(&name, now, |known| known.leave(place));
         }
     }
 }

@@ -1,111 +1,32 @@
 //! [`Pauses`]: what the servers of a client have asked it to wait for.
 //!
-//! 1. One lock guards the table of the origins that are paused or open step by step. A call to another origin looks up
-//!    one entry under it, and a call takes no lock while the table is empty.
-//! 2. Wakers are called and dropped, and alarms are set and dropped, after the lock is released.
-//! 3. An alarm belongs to an origin at which somebody waits. It may be late or early: whoever polls settles the origin.
+//! `call` is a request of the client, `class` reads what a response means, and `table` has the origins that are paused,
+//! or that open step by step.
 
 mod alarm;
+mod backoff;
 mod budget;
 mod call;
 mod class;
 mod opening;
 mod origin;
 mod paused;
+mod table;
 
-use std::collections::HashMap;
-use std::fmt::{self, Display, Write};
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::fmt::{self, Display};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
 use tollgate::Clock;
-use tollgate::time::Tick;
 
-use self::alarm::Alarm;
-use self::budget::Budget;
+use self::backoff::Backoff;
 pub use self::call::{Call, NextStep};
 pub use self::class::ResponseClass;
 pub use self::origin::PausedBy;
-use self::origin::{Length, Origin, Passage, Refusal};
+use self::origin::Refusal;
 pub use self::paused::Paused;
-
-/// The number of counters of requests in flight.
-const COUNTERS: usize = 512;
-
-#[derive(Clone)]
-struct Settings {
-    clock: Clock,
-    max_wait: Duration,
-    max_pause: Duration,
-    max_origins: usize,
-    refuses: bool,
-    retries: u32,
-    jitter_percent: f64,
-    first_guess: Duration,
-    last_guess: Duration,
-    answer_timeout: Duration,
-    classify: Option<Arc<Classify>>,
-    wall_clock: fn() -> SystemTime,
-}
-
-type Classify = dyn Fn(StatusCode, &HeaderMap, ResponseClass) -> ResponseClass + Send + Sync;
-
-impl Settings {
-    /// Returns what a response means.
-    fn class(&self, status: StatusCode, headers: &HeaderMap) -> ResponseClass {
-        let class = ResponseClass::of(status, headers, self.wall_clock);
-        match &self.classify {
-            Some(classify) => classify(status, headers, class),
-            None => class,
-        }
-    }
-}
-
-struct Shared {
-    settings: Settings,
-    table: Mutex<Table>,
-    /// The number of origins in the table. It is written under the lock, and publishes no other data.
-    known: AtomicUsize,
-    /// The number of calls that have begun.
-    calls: AtomicU64,
-    random: RandomState,
-    /// For the origins whose names have the same hash: the requests in flight, and the tick just after the last pause
-    /// began.
-    counters: Box<[(AtomicU32, AtomicU64)]>,
-}
-
-struct Table {
-    origins: HashMap<Box<str>, Origin>,
-    /// No pause in the table ends earlier.
-    earliest_end: Tick,
-    /// The refusals of origins for which there was no room.
-    unrecorded: u64,
-    budget: Budget,
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        Self {
-            origins: HashMap::new(),
-            earliest_end: Tick::from_nanos(u64::MAX),
-            unrecorded: 0,
-            budget: Budget::default(),
-        }
-    }
-}
-
-/// What has to be done after the lock is released.
-#[derive(Default)]
-struct Effects {
-    woken: Vec<Waker>,
-    alarm: Option<Tick>,
-    dropped: Option<Alarm>,
-}
+use self::table::{Settings, Shared};
 
 /// What happens while every place for an origin is taken by a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -135,9 +56,10 @@ pub struct PausesSnapshot {
 /// Makes a client wait as long as servers ask it to.
 ///
 /// One value has the pauses of all origins of a client. An origin is any text, usually that of scheme, host and port, which
-/// [`UriOrigin`](crate::UriOrigin) writes. If a part of an API has a limit of its own, the text of its requests is another one,
-/// such as `https://example.com:443/search`; it is then paused apart from the rest. Clones share the pauses. A client that sends requests by itself takes a [call](Self::call) for each, which waits while the origin is
-/// paused, and reads the answer.
+/// [`UriOrigin`](crate::UriOrigin) writes. If a part of an API has a limit of its own, the text of its requests is
+/// another one, such as `https://example.com:443/search`; it is then paused apart from the rest. Clones share the
+/// pauses. A client that sends requests by itself takes a [call](Self::call)
+/// for each, which waits while the origin is paused, and reads the answer.
 ///
 /// - **A pause lasts as long as the server asks**, up to [`max_pause`](Self::max_pause), a day by default, and up to [a
 ///   tenth](Self::jitter_percent) longer, at random, so that clients do not return all at once. A caller that
@@ -207,38 +129,28 @@ impl Pauses {
     ///
     /// See [the type](Self).
     pub fn new() -> Self {
-        Self::of(Settings {
+        Self(Shared::new(Settings {
             clock: Clock::default(),
             max_wait: Duration::from_secs(90),
             max_pause: Duration::from_secs(24 * 60 * 60),
             max_origins: 100_000,
-            refuses: false,
+            when_full: WhenFull::ReturnRefusal,
             retries: 2,
             jitter_percent: 10.0,
-            first_guess: Duration::from_secs(1),
-            last_guess: Duration::from_secs(60),
+            backoff: Backoff {
+                first: Duration::from_secs(1),
+                last: Duration::from_secs(60),
+            },
             answer_timeout: Duration::from_secs(10),
             classify: None,
             wall_clock: SystemTime::now,
-        })
-    }
-
-    fn of(settings: Settings) -> Self {
-        let counters = (0..COUNTERS).map(|_| Default::default()).collect();
-        Self(Arc::new(Shared {
-            settings,
-            table: Mutex::default(),
-            known: AtomicUsize::new(0),
-            calls: AtomicU64::new(0),
-            random: RandomState::new(),
-            counters,
         }))
     }
 
     fn with(self, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = self.0.settings.clone();
         change(&mut settings);
-        Self::of(settings)
+        Self(Shared::new(settings))
     }
 
     /// Sets the clock of the pauses, in place of [`Clock::default`].
@@ -251,10 +163,9 @@ impl Pauses {
         self.with(|it| it.clock = clock.into())
     }
 
-    /// Sets how long a call may wait, counted from its beginning and over all its attempts, in place of 90 s. That is
-    /// enough for the usual `Retry-After` of a minute, with the [jitter](Self::jitter_percent) and the time of the
-    /// refused request. There is no other limit for a call: to wait for less, drop the future of
-    /// [`ready`](Call::ready).
+    /// Sets how long a call may wait until it is [ready](Call::ready), over all its attempts, in place of 90 s. That is
+    /// enough for the usual `Retry-After` of a minute with its [jitter](Self::jitter_percent). The time in other limits,
+    /// and that of the requests themselves, does not count. To wait for less, drop the future of `ready`.
     ///
     /// # Examples
     ///
@@ -301,7 +212,7 @@ impl Pauses {
     /// See [the type](Self).
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
-        self.with(|it| it.refuses = when_full == WhenFull::Refuse)
+        self.with(|it| it.when_full = when_full)
     }
 
     /// Sets how often a call may repeat its request, in place of 2.
@@ -341,7 +252,7 @@ impl Pauses {
             !first.is_zero() && first <= last,
             "pauses cannot be guessed from {first:?} to {last:?}"
         );
-        self.with(|it| (it.first_guess, it.last_guess) = (first, last))
+        self.with(|it| it.backoff = Backoff { first, last })
     }
 
     /// Sets the time after which a request without an answer no longer counts as in flight while an origin opens, in
@@ -419,14 +330,9 @@ impl Pauses {
             return Ok(());
         }
         let (name, now) = (origin.to_string(), shared.now());
-        let table = shared.lock();
-        match table.origins.get(&*name) {
-            Some(known) if known.is_paused(now) => {
-                let pause = *known.pause_of();
-                drop(table);
-                Err(Paused::new(name, &pause, Some(pause.until), now))
-            }
-            _ => Ok(()),
+        match shared.pause_of(&name).filter(|pause| now < pause.until) {
+            Some(pause) => Err(Paused::new(name, &pause, Some(pause.until), now)),
+            None => Ok(()),
         }
     }
 
@@ -440,9 +346,10 @@ impl Pauses {
         let (shared, name) = (&self.0, origin.to_string());
         let now = shared.now();
         let refusal = Refusal {
-            length: Length::Asked(duration, Duration::ZERO),
+            asked: Some(duration),
             by: PausedBy::Caller,
             status: StatusCode::SERVICE_UNAVAILABLE,
+            jitter: 0.0,
             place: None,
             sent: now,
         };
@@ -464,9 +371,8 @@ impl Pauses {
     /// assert!(pauses.check("https://example.com:443").is_ok());
     /// ```
     pub fn resume(&self, origin: impl Display) {
-        let now = self.0.now();
-        self.0
-            .change(&origin.to_string(), |known| known.resume(now));
+        let (shared, now) = (&self.0, self.0.now());
+        shared.change(&origin.to_string(), now, |known| known.resume(now));
     }
 
     /// Returns the state at one moment. It takes a time that grows with the number of paused origins.
@@ -483,18 +389,7 @@ impl Pauses {
     /// assert_eq!(pauses.snapshot().paused, 1);
     /// ```
     pub fn snapshot(&self) -> PausesSnapshot {
-        let now = self.0.now();
-        let table = self.0.lock();
-        let mut snapshot = PausesSnapshot {
-            unrecorded: table.unrecorded,
-            ..PausesSnapshot::default()
-        };
-        for known in table.origins.values() {
-            snapshot.paused += usize::from(known.is_paused(now));
-            snapshot.opening += usize::from(known.opens(now));
-            snapshot.waiting += known.waiting();
-        }
-        snapshot
+        self.0.snapshot()
     }
 }
 
@@ -511,206 +406,6 @@ impl fmt::Debug for Pauses {
             .field("max_wait", &settings.max_wait)
             .field("max_pause", &settings.max_pause)
             .field("max_origins", &settings.max_origins)
-            .field("known", &self.0.known.load(Ordering::Relaxed))
             .finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    fn now(&self) -> Tick {
-        self.settings.clock.now()
-    }
-
-    /// Returns whether the table is empty.
-    fn knows_none(&self) -> bool {
-        self.known.load(Ordering::Relaxed) == 0
-    }
-
-    /// Locks the table. No foreign code runs under the lock, so no panic leaves it half changed.
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the index of the counters for an origin.
-    fn counter(&self, origin: &impl Display) -> usize {
-        /// Hashes what is written.
-        struct Hashing<H>(H);
-
-        impl<H: Hasher> Write for Hashing<H> {
-            fn write_str(&mut self, part: &str) -> fmt::Result {
-                self.0.write(part.as_bytes());
-                Ok(())
-            }
-        }
-        let mut hashing = Hashing(self.random.build_hasher());
-        // A hasher takes everything.
-        let _ = write!(hashing, "{origin}");
-        hashing.0.finish() as usize % COUNTERS
-    }
-
-    /// Returns a random part of the maximum jitter, in percent.
-    fn jitter(&self) -> f64 {
-        let random = RandomState::new().hash_one(0);
-        (random >> 11) as f64 / (1_u64 << 53) as f64 * self.settings.jitter_percent
-    }
-
-    /// Returns the length of a pause for which a server asked, or which it left open. A wait of nothing says nothing.
-    fn length(&self, asked: Option<Duration>) -> (Length, PausedBy) {
-        let percent = self.jitter();
-        match asked.filter(|wait| !wait.is_zero()) {
-            Some(wait) => {
-                let wait = wait.min(self.settings.max_pause);
-                let jitter = wait.mul_f64(percent / 100.0);
-                (Length::Asked(wait, jitter), PausedBy::Server)
-            }
-            None => {
-                let Settings {
-                    first_guess: first,
-                    last_guess: last,
-                    ..
-                } = self.settings;
-                (
-                    Length::Guessed {
-                        first,
-                        last,
-                        percent,
-                    },
-                    PausedBy::Guess,
-                )
-            }
-        }
-    }
-
-    /// Returns the delay before a request that was refused alone is repeated.
-    fn delay(&self, repeats: u32) -> Duration {
-        let doubled = self
-            .settings
-            .first_guess
-            .saturating_mul(1 << repeats.min(31));
-        let delay = doubled.min(self.settings.last_guess);
-        delay.saturating_add(delay.mul_f64(self.jitter() / 100.0))
-    }
-
-    /// Changes an origin, if it is known, and does what follows from that.
-    fn change<R>(self: &Arc<Self>, name: &str, change: impl FnOnce(&mut Origin) -> R) -> Option<R> {
-        let mut table = self.lock();
-        let changed = change(table.origins.get_mut(name)?);
-        let effects = self.settle(&mut table, name);
-        drop(table);
-        self.apply(name, effects);
-        Some(changed)
-    }
-
-    /// Settles an origin, and forgets it when it is open.
-    fn settle(&self, table: &mut Table, name: &str) -> Effects {
-        let Settings {
-            max_wait,
-            answer_timeout,
-            ..
-        } = self.settings;
-        let mut effects = Effects::default();
-        let Some(known) = table.origins.get_mut(name) else {
-            return effects;
-        };
-        effects.woken = known.settle(max_wait, answer_timeout, self.now());
-        table.earliest_end = table.earliest_end.min(known.pause_of().until);
-        effects.dropped = known.rest();
-        if known.is_open() {
-            effects.dropped = known.take_alarm();
-            table.origins.remove(name);
-            self.known.store(table.origins.len(), Ordering::Relaxed);
-            return effects;
-        }
-        let next = known.next(max_wait, answer_timeout);
-        if let Origin::Busy(busy) = known {
-            let is_set = |alarm: &Alarm| next.is_some_and(|next| alarm.due <= next);
-            effects.dropped = busy.alarm.take_if(|alarm| !is_set(alarm));
-            effects.alarm = next.filter(|_| busy.alarm.is_none());
-        }
-        effects
-    }
-
-    /// Does what had to wait for the release of the lock.
-    fn apply(self: &Arc<Self>, name: &str, effects: Effects) {
-        let Effects {
-            woken,
-            alarm,
-            dropped,
-        } = effects;
-        drop(dropped);
-        if let Some(due) = alarm {
-            let set = Alarm::new(self, name, due);
-            let mut table = self.lock();
-            let replaced = match table.origins.get_mut(name) {
-                Some(Origin::Busy(busy))
-                    if !set.has_fired() && busy.alarm.as_ref().is_none_or(|it| due < it.due) =>
-                {
-                    busy.alarm.replace(set)
-                }
-                _ => Some(set),
-            };
-            drop(table);
-            drop(replaced);
-        }
-        for waker in woken {
-            // A waker that panics keeps no other from being woken.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
-    }
-
-    /// Pauses an origin, if the refusal is news. Returns whether there was room for it.
-    fn pause(self: &Arc<Self>, name: &str, refusal: &Refusal, now: Tick) -> bool {
-        let (in_flight, known_until) = &self.counters[self.counter(&name)];
-        let mut table = self.lock();
-        let mut new = None;
-        let origin = match table.origins.get_mut(name) {
-            Some(known) => known,
-            None => {
-                let known_until = Tick::from_nanos(known_until.load(Ordering::Relaxed));
-                new.insert(Origin::unknown(known_until))
-            }
-        };
-        let is_news = origin.pause(refusal, in_flight.load(Ordering::Relaxed), now);
-        let known = origin.pause_of().known_until;
-        if let Some(new) = new.filter(|_| is_news) {
-            if !table.make_room(self.settings.max_origins, now) {
-                table.unrecorded += 1;
-                return false;
-            }
-            table.origins.insert(name.into(), new);
-            self.known.store(table.origins.len(), Ordering::Relaxed);
-        }
-        known_until.fetch_max(known.as_nanos(), Ordering::Relaxed);
-        let effects = self.settle(&mut table, name);
-        drop(table);
-        self.apply(name, effects);
-        true
-    }
-}
-
-impl Table {
-    /// Makes room for one more origin: if there is none, forgets the origins whose pause is over. Returns whether there
-    /// is room.
-    fn make_room(&mut self, max_origins: usize, now: Tick) -> bool {
-        if self.origins.len() >= max_origins && self.earliest_end <= now {
-            self.origins.retain(|_, known| !known.is_over(now));
-            let ends = self.origins.values().map(|known| known.pause_of().until);
-            let earliest = ends.filter(|end| *end > now).min();
-            self.earliest_end = earliest.unwrap_or(Tick::from_nanos(u64::MAX));
-        }
-        self.origins.len() < max_origins
-    }
-
-    /// Returns the pause for which a call to an unknown origin is refused, if there is no room for a pause of its own.
-    fn without_room(&mut self, settings: &Settings, now: Tick) -> Passage {
-        let refuses = settings.refuses && !self.make_room(settings.max_origins, now);
-        match self.origins.values().next().filter(|_| refuses) {
-            Some(known) => {
-                let mut pause = *known.pause_of();
-                (pause.status, pause.by) = (StatusCode::SERVICE_UNAVAILABLE, PausedBy::Full);
-                Passage::Refused(pause, Some(self.earliest_end))
-            }
-            None => Passage::Passes,
-        }
     }
 }

@@ -7,7 +7,7 @@
 //!    polled is treated like one that has just come. So nobody has to be told why it was woken.
 //! 3. The origin is open, and forgotten, once a request that was sent after the pause has succeeded and nobody waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::task::Waker;
 use std::time::Duration;
@@ -15,14 +15,12 @@ use std::time::Duration;
 use http::StatusCode;
 use tollgate::time::Tick;
 
+use super::alarm::Alarm;
+use super::backoff::{Backoff, longer};
 use super::opening::{ONE, Opening};
 
-/// The place of a call among all calls of a client: the tick at which it began, and its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) began: Tick,
-    pub(super) number: u64,
-}
+/// The number of a call: its place among all calls of a client, in the order in which they began.
+pub(super) type Place = u64;
 
 /// Who asked for a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,11 +59,24 @@ pub(super) enum Origin {
 
 pub(super) struct Busy {
     pause: Pause,
-    waiting: BTreeMap<Place, Waker>,
+    /// The calls that wait, and until when each can.
+    waiting: BTreeMap<Place, (Waker, Tick)>,
+    by_deadline: BTreeSet<(Tick, Place)>,
     /// `None` until the end of the pause.
     opening: Option<Opening>,
-    /// When the origin has to be looked at.
-    pub(super) alarm: Option<super::alarm::Alarm>,
+    /// When the origin has to be settled.
+    pub(super) alarm: Option<Alarm>,
+}
+
+/// What follows from a change of an origin, after the lock is released.
+#[derive(Default)]
+pub(super) struct Settled {
+    pub(super) woken: Vec<Waker>,
+    /// When an alarm has to be set for.
+    pub(super) alarm: Option<Tick>,
+    pub(super) dropped: Option<Alarm>,
+    /// Whether the origin can be forgotten.
+    pub(super) is_open: bool,
 }
 
 /// What a call may do.
@@ -78,25 +89,15 @@ pub(super) enum Passage {
 
 /// What pauses an origin.
 pub(super) struct Refusal {
-    pub(super) length: Length,
+    /// The duration for which somebody asked.
+    pub(super) asked: Option<Duration>,
     pub(super) by: PausedBy,
     pub(super) status: StatusCode,
+    /// The part by which the pause is longer.
+    pub(super) jitter: f64,
     /// The call that was refused, if it was one, and when its request was sent.
     pub(super) place: Option<Place>,
     pub(super) sent: Tick,
-}
-
-/// The length of a new pause.
-#[derive(Clone, Copy)]
-pub(super) enum Length {
-    /// The duration, and a jitter.
-    Asked(Duration, Duration),
-    /// The first guess, which is doubled up to the last, and a part of it that is added, in percent.
-    Guessed {
-        first: Duration,
-        last: Duration,
-        percent: f64,
-    },
 }
 
 impl Origin {
@@ -146,63 +147,49 @@ impl Origin {
         matches!(self, Self::Busy(_)) && !self.is_paused(now)
     }
 
-    pub(super) fn busy(&mut self) -> &mut Busy {
+    /// Returns what is kept for those who wait, or pass after the pause, which begins to open if it is over.
+    fn busy(&mut self, now: Tick) -> &mut Busy {
         if let Self::Quiet(pause) = *self {
             *self = Self::Busy(Box::new(Busy {
                 pause,
                 waiting: BTreeMap::new(),
+                by_deadline: BTreeSet::new(),
                 opening: None,
                 alarm: None,
             }));
         }
-        match self {
-            Self::Busy(busy) => busy,
-            Self::Quiet(_) => unreachable!("it was made busy"),
-        }
+        let Self::Busy(busy) = self else {
+            unreachable!("it was made busy");
+        };
+        busy.advance(now);
+        busy
     }
 
-    /// Lets a call pass, or wait until `deadline` with this waker, or refuses it. Returns the waker of the last poll in
-    /// place of this one.
+    /// Lets a call pass, or refuses it, or takes this waker to wait until `deadline`. Also returns the waker of its last
+    /// poll, to be dropped without the lock.
     pub(super) fn poll(
         &mut self,
         place: Place,
         deadline: Tick,
         waker: &mut Option<Waker>,
         now: Tick,
-    ) -> Passage {
-        let busy = self.busy();
-        busy.advance(now);
-        let pause = busy.pause;
-        if let Some(opening) = &mut busy.opening {
-            let is_first = busy
-                .waiting
-                .first_key_value()
-                .is_none_or(|(first, _)| *first >= place);
-            if !opening.has(place) && opening.has_room() && is_first {
-                opening.give(place, now);
-            }
-            if opening.has(place) {
-                *waker = busy.waiting.remove(&place);
-                return Passage::Passes;
+    ) -> (Passage, Option<Waker>) {
+        let busy = self.busy(now);
+        let former = busy.remove(place);
+        let passage = busy.passage(place, deadline, now);
+        if matches!(passage, Passage::Waits) {
+            if let Some(waker) = waker.take() {
+                busy.waiting.insert(place, (waker, deadline));
+                busy.by_deadline.insert((deadline, place));
             }
         }
-        let until = busy.opening.is_none().then_some(pause.until);
-        if until.map_or(deadline <= now, |until| until > deadline) {
-            *waker = busy.waiting.remove(&place);
-            return Passage::Refused(pause, until);
-        }
-        if let Some(new) = waker.take() {
-            *waker = busy.waiting.insert(place, new);
-        }
-        Passage::Waits
+        (passage, former)
     }
 
     /// Decides whether a call that passed is sent now.
     pub(super) fn send(&mut self, place: Place, now: Tick) -> bool {
-        let busy = self.busy();
-        busy.advance(now);
-        // In a pause there is none.
-        let Some(opening) = busy.opening.as_mut() else {
+        // In a pause there is no opening.
+        let Some(opening) = &mut self.busy(now).opening else {
             return false;
         };
         let passes = opening.has(place) || opening.has_room();
@@ -214,13 +201,14 @@ impl Origin {
 
     /// Counts the success of a request.
     pub(super) fn succeeded(&mut self, place: Place, sent: Tick, now: Tick) {
-        if let Self::Busy(busy) = self {
-            busy.advance(now);
-            if let Some(opening) = &mut busy.opening {
-                opening.succeeded(place, sent);
-                if opening.has_succeeded {
-                    busy.pause.guesses = 0;
-                }
+        let Self::Busy(busy) = self else {
+            return;
+        };
+        busy.advance(now);
+        if let Some(opening) = &mut busy.opening {
+            opening.succeeded(place, sent);
+            if opening.has_succeeded {
+                busy.pause.guesses = 0;
             }
         }
     }
@@ -233,54 +221,52 @@ impl Origin {
         if let Some(opening) = &mut busy.opening {
             opening.take_back(place);
         }
-        busy.waiting.remove(&place)
+        busy.remove(place)
     }
 
     /// Pauses, unless a refusal says nothing new: a request that was sent before the pause began was refused without a
     /// time, or the pause lasts longer. Returns whether it is a new end.
-    pub(super) fn pause(&mut self, refusal: &Refusal, in_flight: u32, now: Tick) -> bool {
-        let Refusal { sent, by, .. } = *refusal;
-        if let (Some(place), Self::Busy(busy)) = (refusal.place, &mut *self) {
-            if let Some(opening) = &mut busy.opening {
-                opening.take_back(place);
-            }
+    pub(super) fn pause(
+        &mut self,
+        refusal: &Refusal,
+        backoff: Backoff,
+        in_flight: u32,
+        now: Tick,
+    ) -> bool {
+        let mut opening = match self {
+            Self::Busy(busy) => busy.opening.as_mut(),
+            Self::Quiet(_) => None,
+        };
+        if let (Some(place), Some(opening)) = (refusal.place, &mut opening) {
+            opening.take_back(place);
         }
-        let is_paused = self.is_paused(now);
-        let former = *self.pause_of();
-        let (wait, jitter) = match refusal.length {
-            Length::Asked(wait, jitter) => (wait, jitter),
-            Length::Guessed { .. } if is_paused || sent < former.known_until => return false,
-            Length::Guessed {
-                first,
-                last,
-                percent,
-            } => {
-                let doubled = first.saturating_mul(1 << former.guesses.min(31));
-                let wait = doubled.min(last);
-                (wait, wait.mul_f64(percent / 100.0))
+        let window = opening.map_or(in_flight.saturating_mul(ONE), |opening| opening.window);
+        let (is_paused, former) = (self.is_paused(now), *self.pause_of());
+        let is_known = is_paused || refusal.sent < former.known_until;
+        let (wait, guesses) = match refusal.asked {
+            Some(asked) => (asked, former.guesses),
+            None if is_known => return false,
+            None => {
+                let guesses = former.guesses;
+                (backoff.nth(guesses.into()), guesses.saturating_add(1))
             }
         };
         if wait.is_zero() || now.saturating_add(wait) <= former.until {
             return false;
         }
-        let guesses = match by {
-            PausedBy::Guess => former.guesses.saturating_add(1),
-            _ => former.guesses,
-        };
-        let current = match self {
-            Self::Busy(busy) => busy.opening.take().map(|opening| opening.window),
-            Self::Quiet(_) => None,
-        };
-        let current = current.unwrap_or(in_flight.saturating_mul(ONE));
+        if let Self::Busy(busy) = self {
+            busy.opening = None;
+        }
         let pause = self.pause_mut();
         if !is_paused {
             pause.known_until = now.saturating_add(Duration::from_nanos(1));
-            if current > ONE + ONE / 2 {
-                pause.threshold = (current / 2).max(ONE);
+            // Of one request, no half is known.
+            if window > ONE + ONE / 2 {
+                pause.threshold = (window / 2).max(ONE);
             }
         }
-        pause.until = now.saturating_add(wait).saturating_add(jitter);
-        (pause.status, pause.guesses, pause.by) = (refusal.status, guesses, by);
+        pause.until = now.saturating_add(longer(wait, refusal.jitter));
+        (pause.status, pause.guesses, pause.by) = (refusal.status, guesses, refusal.by);
         true
     }
 
@@ -290,89 +276,29 @@ impl Origin {
         pause.until = pause.until.min(now);
     }
 
-    /// Gives passes to those who wait, and takes those who have to decide anew out of the queue. Returns their wakers.
-    /// A call may wait for `max_wait` since it began, and a request keeps a pass for `answer_timeout`.
-    pub(super) fn settle(
-        &mut self,
-        max_wait: Duration,
-        answer_timeout: Duration,
-        now: Tick,
-    ) -> Vec<Waker> {
-        let mut woken = Vec::new();
+    /// Gives passes to those who wait, and wakes those who have to decide anew. Then gives up what nobody needs.
+    pub(super) fn settle(&mut self, answer_timeout: Duration, now: Tick) -> Settled {
+        let mut settled = Settled::default();
         let Self::Busy(busy) = self else {
-            return woken;
+            return settled;
         };
         busy.advance(now);
-        let Busy {
-            pause,
-            waiting,
-            opening,
-            ..
-        } = &mut **busy;
-        let Some(opening) = opening else {
-            // Those behind the first that can wait can wait as well, because they came later.
-            let can_wait = |place: &Place| place.began.saturating_add(max_wait) >= pause.until;
-            while let Some(first) = waiting.first_entry().filter(|it| !can_wait(it.key())) {
-                woken.push(first.remove());
-            }
-            return woken;
-        };
-        opening.expire(answer_timeout, now);
-        while let Some(first) = waiting.first_entry() {
-            let place = *first.key();
-            if opening.has_room() {
-                opening.give(place, now);
-            } else if place.began.saturating_add(max_wait) > now {
-                break;
-            }
-            woken.push(first.remove());
-        }
-        woken
-    }
-
-    /// Returns whether the origin can be forgotten.
-    pub(super) fn is_open(&self) -> bool {
-        match self {
-            Self::Quiet(_) => false,
-            Self::Busy(busy) => {
-                let has_succeeded = busy.opening.as_ref().is_some_and(|it| it.has_succeeded);
-                has_succeeded && busy.waiting.is_empty()
+        busy.serve(answer_timeout, now, &mut settled.woken);
+        let next = busy.next(answer_timeout);
+        let is_late = |alarm: &mut Alarm| next.is_none_or(|next| next < alarm.due);
+        settled.dropped = busy.alarm.take_if(is_late);
+        settled.alarm = next.filter(|_| busy.alarm.is_none());
+        if busy.waiting.is_empty() {
+            match &busy.opening {
+                Some(opening) => settled.is_open = opening.has_succeeded,
+                None => *self = Self::Quiet(busy.pause),
             }
         }
-    }
-
-    /// Returns when the origin has to be [settled](Self::settle) next.
-    pub(super) fn next(&mut self, max_wait: Duration, answer_timeout: Duration) -> Option<Tick> {
-        let Self::Busy(busy) = self else {
-            return None;
-        };
-        let (first, _) = busy.waiting.first_key_value()?;
-        match &mut busy.opening {
-            None => Some(busy.pause.until),
-            Some(opening) => {
-                let deadline = first.began.saturating_add(max_wait);
-                let expiry = opening.next_expiry(answer_timeout);
-                Some(expiry.map_or(deadline, |expiry| expiry.min(deadline)))
-            }
-        }
-    }
-
-    /// Gives up what a paused origin needs for those who wait, if nobody does. Returns the alarm, to be dropped without
-    /// the lock.
-    pub(super) fn rest(&mut self) -> Option<super::alarm::Alarm> {
-        let Self::Busy(busy) = self else {
-            return None;
-        };
-        if busy.opening.is_some() || !busy.waiting.is_empty() {
-            return None;
-        }
-        let (pause, alarm) = (busy.pause, busy.alarm.take());
-        *self = Self::Quiet(pause);
-        alarm
+        settled
     }
 
     /// Takes the alarm, to drop it without the lock.
-    pub(super) fn take_alarm(&mut self) -> Option<super::alarm::Alarm> {
+    pub(super) fn take_alarm(&mut self) -> Option<Alarm> {
         match self {
             Self::Quiet(_) => None,
             Self::Busy(busy) => busy.alarm.take(),
@@ -386,6 +312,66 @@ impl Busy {
         if self.opening.is_none() && self.pause.until <= now {
             self.opening = Some(Opening::new(self.pause.until, self.pause.threshold));
         }
+    }
+
+    /// Decides about a call that is not among those that wait.
+    fn passage(&mut self, place: Place, deadline: Tick, now: Tick) -> Passage {
+        let Some(opening) = &mut self.opening else {
+            let until = self.pause.until;
+            if until > deadline {
+                return Passage::Refused(self.pause, Some(until));
+            }
+            return Passage::Waits;
+        };
+        let is_first = self.waiting.range(..place).next().is_none();
+        if !opening.has(place) && opening.has_room() && is_first {
+            opening.give(place, now);
+        }
+        if opening.has(place) {
+            Passage::Passes
+        } else if deadline <= now {
+            Passage::Refused(self.pause, None)
+        } else {
+            Passage::Waits
+        }
+    }
+
+    /// Takes a call out of those that wait.
+    fn remove(&mut self, place: Place) -> Option<Waker> {
+        let (waker, deadline) = self.waiting.remove(&place)?;
+        self.by_deadline.remove(&(deadline, place));
+        Some(waker)
+    }
+
+    /// Gives passes, and takes those who have to decide anew out of the queue: they have a pass, or can wait no longer.
+    fn serve(&mut self, answer_timeout: Duration, now: Tick, woken: &mut Vec<Waker>) {
+        if let Some(opening) = &mut self.opening {
+            opening.expire(answer_timeout, now);
+        }
+        while let Some(opening) = self.opening.as_mut().filter(|it| it.has_room()) {
+            let Some((&first, _)) = self.waiting.first_key_value() else {
+                break;
+            };
+            opening.give(first, now);
+            woken.extend(self.remove(first));
+        }
+        let can_wait = |deadline: Tick| match self.opening {
+            Some(_) => deadline > now,
+            None => deadline >= self.pause.until,
+        };
+        let late = self.by_deadline.iter().take_while(|it| !can_wait(it.0));
+        let late: Vec<Place> = late.map(|(_, place)| *place).collect();
+        woken.extend(late.into_iter().filter_map(|place| self.remove(place)));
+    }
+
+    /// Returns when the origin has to be settled next.
+    fn next(&mut self, answer_timeout: Duration) -> Option<Tick> {
+        let (deadline, _) = *self.by_deadline.first()?;
+        let Some(opening) = &mut self.opening else {
+            return Some(self.pause.until);
+        };
+        let expiry = opening.next_expiry(answer_timeout);
+        Some(expiry.map_or(deadline, |expiry| expiry.min(deadline)))
     }
 }
 

@@ -54,7 +54,7 @@ impl Paused {
         self.by
     }
 
-    /// Returns the status of the refusal that began the pause, or 503 if the client itself did.
+    /// Returns the status of the refusal that began the pause, or 503 if no server did.
     pub fn status(&self) -> StatusCode {
         self.status
     }

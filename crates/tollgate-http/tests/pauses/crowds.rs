@@ -1,6 +1,8 @@
 //! Many origins, and many callers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -105,6 +107,34 @@ fn waiters_go_in_the_order_of_their_calls() {
         first += passed;
     }
     assert_eq!(pauses.snapshot(), tollgate_http::PausesSnapshot::default());
+}
+
+#[test]
+fn waker_that_panics_keeps_no_other_from_being_woken() {
+    /// A waker that panics.
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let (pauses, clock) = exact();
+    let (mut first, mut second) = (pauses.call(ORIGIN), Caller::new(&pauses));
+    pauses.pause(ORIGIN, SECOND);
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(
+        first
+            .poll_ready(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    assert!(second.waits());
+    // Both can wait no longer.
+    pauses.pause(ORIGIN, 61 * SECOND);
+    assert!(second.was_woken());
+    drop(first);
+    clock.advance(61 * SECOND);
+    assert!(second.succeeds());
 }
 
 /// Nobody is lost, whatever the threads do at once. A lost waiter would hang.

@@ -163,20 +163,25 @@ fn poll_of_a_call_that_cannot_wait_so_long_is_refused_at_once() {
     let (pauses, clock) = exact();
     let mut early = Caller::new(&pauses);
     clock.advance(10 * SECOND);
-    refuse(&pauses, 429, Some(55));
-    // It began ten seconds earlier, and may wait for a minute in all.
+    refuse(&pauses, 429, Some(61));
     let paused = early.refused();
-    assert_eq!(paused.remaining(), Some(55 * SECOND));
+    assert_eq!(paused.remaining(), Some(61 * SECOND));
     assert_eq!((paused.origin(), paused.by()), (ORIGIN, PausedBy::Server));
     assert_eq!(paused.status(), StatusCode::TOO_MANY_REQUESTS);
+    clock.advance(SECOND);
+    // What was before it waits does not count.
+    assert!(early.waits());
     let mut late = Caller::new(&pauses);
     assert!(late.waits());
     // A longer pause refuses who waits already.
     let mut other = Caller::new(&pauses);
     assert!(other.waits());
     pauses.pause(ORIGIN, 61 * SECOND);
-    assert!(late.was_woken() && other.was_woken());
+    assert!(early.was_woken() && late.was_woken() && other.was_woken());
+    assert_eq!(early.refused().by(), PausedBy::Caller);
+    drop(early);
     assert_eq!(late.refused().by(), PausedBy::Caller);
+    drop((late, other));
     assert_eq!(pauses.snapshot().waiting, 0);
 }
 

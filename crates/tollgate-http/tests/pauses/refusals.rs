@@ -181,6 +181,21 @@ fn answered_takes_later_repeats_from_a_budget() {
     assert_eq!(refusals(10), 6);
 }
 
+#[test]
+fn waits_of_all_attempts_count_and_the_requests_do_not() {
+    for (last, next) in [(20, NextStep::Retry), (21, NextStep::Return)] {
+        let (pauses, clock) = exact();
+        let mut caller = Caller::new(&pauses);
+        for (wait, next) in [(40, NextStep::Retry), (last, next)] {
+            assert!(caller.sends());
+            clock.advance(100 * SECOND);
+            assert_eq!(caller.answered(429, Some(wait)), next);
+            // It waits from then on, whether or not it is polled.
+            clock.advance(Duration::from_secs(wait));
+        }
+    }
+}
+
 /// The default leaves time for the usual wait, with the jitter and the request itself.
 #[test]
 fn answered_with_a_wait_of_a_minute_repeats_by_default() {

@@ -51,8 +51,7 @@ pub use self::service::{PausesFuture, PausesService};
 /// [may](Pauses::max_wait), [`AcquireError`](tollgate::AcquireError) of the throttle, or an error of the inner service.
 /// [`Paused::in_chain`](crate::Paused::in_chain) finds the first one behind other errors.
 ///
-/// The wait in the throttle counts as well: a request that has waited there for longer than `max_wait` is refused if a pause
-/// begins meanwhile. For a program that starts many requests at once, set it to the time that all of them take.
+/// The wait in the throttle does not count.
 ///
 /// # Which clients
 ///
