@@ -1,5 +1,4 @@
-//! Reads whether a response refuses a request temporarily, and how long it asks its client to wait, using
-//! [`ServerLimits`].
+//! Reads how long a response that refuses a request asks its client to wait, using [`ServerLimits`].
 //!
 //! 1. The statuses 429, 503 and 529 (of servers that are overloaded) are refusals. 403 and 418 are refusals only if a
 //!    field asks for a wait, because they have other meanings, too: GitHub refuses with a 403, and Binance bans with a
@@ -13,44 +12,8 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, Response, StatusCode};
 use tollgate::adaptive::Feedback;
 
+use crate::ResponseClass;
 use crate::server_limits::ServerLimits;
-
-/// How a status refuses a request.
-enum Kind {
-    /// In any case.
-    Refusal,
-    /// If a field asks for a wait.
-    OnlyWithWait,
-}
-
-fn kind(status: StatusCode) -> Option<Kind> {
-    match status.as_u16() {
-        429 | 503 | 529 => Some(Kind::Refusal),
-        403 | 418 => Some(Kind::OnlyWithWait),
-        _ => None,
-    }
-}
-
-/// Returns whether the request was refused temporarily, by a response with this status that asks for this wait: the
-/// statuses are 429, 503 and 529, and 403 and 418 if they ask for a wait.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use http::StatusCode;
-///
-/// assert!(tollgate_http::is_refusal(StatusCode::TOO_MANY_REQUESTS, None));
-/// assert!(tollgate_http::is_refusal(StatusCode::FORBIDDEN, Some(Duration::from_secs(5))));
-/// assert!(!tollgate_http::is_refusal(StatusCode::FORBIDDEN, None));
-/// ```
-pub fn is_refusal(status: StatusCode, asked_wait: Option<Duration>) -> bool {
-    match kind(status) {
-        Some(Kind::Refusal) => true,
-        Some(Kind::OnlyWithWait) => asked_wait.is_some(),
-        None => false,
-    }
-}
 
 /// Returns how long a response that refuses a request asks its client to wait: at most 31 days. It is the wait of
 /// `Retry-After` or a similar field, or the time until the latest reset of an exhausted limit. `now` is used if a field
@@ -74,17 +37,19 @@ pub fn asked_wait(
     headers: &HeaderMap,
     now: impl FnOnce() -> SystemTime,
 ) -> Option<Duration> {
-    let kind = kind(status)?;
+    let always_refuses = match status.as_u16() {
+        429 | 503 | 529 => true,
+        403 | 418 => false,
+        _ => return None,
+    };
     let limits = ServerLimits::of(headers, now());
-    limits.until_admitted().or_else(|| match kind {
-        Kind::Refusal => limits.lone_reset(),
-        Kind::OnlyWithWait => None,
-    })
+    let lone_reset = || limits.lone_reset().filter(|_| always_refuses);
+    limits.until_admitted().or_else(lone_reset)
 }
 
-/// Returns the feedback of a response over HTTP about the load of its server. A temporary [refusal](is_refusal) and
-/// the status 504 (a gateway timeout) are [overload](Feedback::Overloaded), with the wait that [`asked_wait`] reads. Every other answer
-/// is [`Success`](Feedback::Success).
+/// Returns the feedback of a response over HTTP about the load of its server. A [refusal](ResponseClass) and the status
+/// 504 (a gateway timeout) are [overload](Feedback::Overloaded), with the wait that a refusal asks for. Every other
+/// response is [`Success`](Feedback::Success).
 ///
 /// # Examples
 ///
@@ -101,12 +66,13 @@ pub fn asked_wait(
 /// assert_eq!(tollgate_http::feedback(&missing), Feedback::Success);
 /// # Ok::<_, http::Error>(())
 /// ```
-pub fn feedback<B>(answer: &Response<B>) -> Feedback {
-    let status = answer.status();
-    let retry_after = asked_wait(status, answer.headers(), SystemTime::now);
-    if is_refusal(status, retry_after) || status == StatusCode::GATEWAY_TIMEOUT {
-        Feedback::Overloaded { retry_after }
-    } else {
-        Feedback::Success
+pub fn feedback<B>(response: &Response<B>) -> Feedback {
+    let status = response.status();
+    match ResponseClass::of(status, response.headers(), SystemTime::now) {
+        ResponseClass::Refused(retry_after) => Feedback::Overloaded { retry_after },
+        ResponseClass::Success if status != StatusCode::GATEWAY_TIMEOUT => Feedback::Success,
+        ResponseClass::Success | ResponseClass::RefusedAlone => {
+            Feedback::Overloaded { retry_after: None }
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! | tell clients their limits, and reject a request | [`Rejections`], [`RateLimitHeaders`], [`Policy`] |
 //! | convert an error to a status and a `Retry-After` | [`status`], [`retry_after`] |
 //! | read the limits that a server reports | [`server_limits`] |
-//! | read whether a request was refused, and for how long | [`is_refusal`], [`asked_wait`] |
+//! | read whether a request was refused, and for how long | [`ResponseClass`], [`asked_wait`] |
 //! | report a response to an adaptive limit | [`feedback`] |
 //! | keep the pauses that servers ask for, and repeat what they refused | [`Pauses`], with [`UriOrigin`] |
 //!
@@ -59,7 +59,7 @@ mod work;
 #[doc(no_inline)]
 pub use ipnet::IpNet;
 
-pub use self::answer::{asked_wait, feedback, is_refusal};
+pub use self::answer::{asked_wait, feedback};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
 pub use self::fields::{Policy, RateLimitHeaders};
 pub use self::pauses::{

@@ -34,13 +34,32 @@ pub enum ResponseClass {
 impl ResponseClass {
     /// Returns the usual meaning of a response. `now` is used if a field has a point in time and the response has no
     /// date.
-    pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: fn() -> SystemTime) -> Self {
-        let asked = || asked_wait(status, headers, now).filter(|wait| !wait.is_zero());
-        match status.as_u16() {
-            429 => Self::Refused(asked()),
-            503 | 529 => asked().map_or(Self::RefusedAlone, |wait| Self::Refused(Some(wait))),
-            403 | 418 => asked().map_or(Self::Success, |wait| Self::Refused(Some(wait))),
-            _ => Self::Success,
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use http::{HeaderMap, StatusCode};
+    /// use tollgate_http::ResponseClass;
+    ///
+    /// let mut headers = HeaderMap::new();
+    /// headers.insert("retry-after", "7".parse()?);
+    /// let busy = StatusCode::SERVICE_UNAVAILABLE;
+    /// let class = ResponseClass::of(busy, &headers, SystemTime::now);
+    /// assert_eq!(class, ResponseClass::Refused(Some(Duration::from_secs(7))));
+    ///
+    /// let class = ResponseClass::of(busy, &HeaderMap::new(), SystemTime::now);
+    /// assert_eq!(class, ResponseClass::RefusedAlone);
+    /// # Ok::<_, http::header::InvalidHeaderValue>(())
+    /// ```
+    pub fn of(status: StatusCode, headers: &HeaderMap, now: impl FnOnce() -> SystemTime) -> Self {
+        let asked = asked_wait(status, headers, now).filter(|wait| !wait.is_zero());
+        match (status.as_u16(), asked) {
+            (429, asked) => Self::Refused(asked),
+            (503 | 529, None) => Self::RefusedAlone,
+            (_, None) => Self::Success,
+            (_, asked) => Self::Refused(asked),
         }
     }
 }

@@ -6,7 +6,7 @@ mod table;
 
 use http::StatusCode;
 use tollgate_http::server_limits::{ServerLimits, Unit};
-use tollgate_http::{asked_wait, is_refusal};
+use tollgate_http::{ResponseClass, asked_wait};
 
 use self::table::{in_seconds, rows};
 
@@ -53,7 +53,7 @@ fn of_the_documented_examples_reads_their_windows() {
 }
 
 #[test]
-fn asked_wait_of_the_documented_refusals_is_their_wait() {
+fn of_the_documented_refusals_is_a_refusal_with_their_wait() {
     let rows = rows(include_str!("refusals.txt"));
     assert!(rows.len() >= 52, "only {} refusals", rows.len());
     let mut wrong = 0;
@@ -61,11 +61,14 @@ fn asked_wait_of_the_documented_refusals_is_their_wait() {
         let status = row.status.expect("a status");
         let status = StatusCode::from_u16(status).expect("a status");
         let wait = asked_wait(status, &row.headers, || row.now());
-        let read = if is_refusal(status, wait) {
-            let wait = wait.map(in_seconds);
-            format!("refused {}", wait.as_deref().unwrap_or("-"))
-        } else {
-            "answered".to_owned()
+        let class = ResponseClass::of(status, &row.headers, || row.now());
+        // A wait of nothing asks for none.
+        let asks = wait.filter(|wait| !wait.is_zero());
+        let read = match class {
+            ResponseClass::Success => "answered".to_owned(),
+            ResponseClass::Refused(wait) if wait != asks => format!("class {class:?}"),
+            ResponseClass::RefusedAlone if asks.is_some() => format!("class {class:?}"),
+            _ => format!("refused {}", wait.map_or("-".to_owned(), in_seconds)),
         };
         if row.expected != [read.as_str()] {
             println!("{}: read {read}, expected {:?}", row.title, row.expected);
