@@ -258,18 +258,18 @@ fn async_factory_that_fails_leaves_the_item_to_the_next_waiter() {
 #[test]
 fn factory_that_waits_is_not_refused_by_the_timeout_of_the_caller() {
     let clock = Clock::manual();
-    let limiter = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
+    let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)).clock(&clock));
     limiter.try_acquire().unwrap();
     let shared = Arc::clone(&limiter);
     let pool = Pool::with_async_factory(1, move || {
         let waits = Arc::clone(&shared).acquire_owned();
         async move { waits.await.map(|_| ()) }
     });
-    // A limiter that knew of the millisecond would refuse at once.
-    let acquire = pool.acquire().timeout(Duration::from_millis(1));
+    // A limiter that knew of the minute would refuse at once.
+    let acquire = pool.acquire().timeout(Duration::from_secs(60));
     let mut waiter = Waiter::parked(acquire);
     assert_eq!(limiter.snapshot().waiting, 1);
-    clock.advance(Duration::from_secs(1));
+    clock.advance(Duration::from_secs(3600));
     drop(waiter.granted());
 }
 
