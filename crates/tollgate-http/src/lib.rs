@@ -9,6 +9,7 @@
 //! | read the limits that a server reports | [`server_limits`] |
 //! | read whether a request was refused, and for how long | [`ResponseClass`], [`asked_wait`] |
 //! | report a response to an adaptive limit | [`feedback`] |
+//! | keep the limits of an API as its server counts them | [`ApiLimits`] |
 //! | keep the pauses that servers ask for, and repeat what they refused | [`Pauses`], with [`UriOrigin`] |
 //!
 //! The crates [`tollgate-tower`] and [`tollgate-reqwest`] do all of this in layers and middleware. Use this crate with
@@ -45,6 +46,7 @@
 struct Readme;
 
 mod answer;
+mod api_limits;
 mod client_ip;
 mod fields;
 mod pauses;
@@ -60,6 +62,7 @@ mod work;
 pub use ipnet::IpNet;
 
 pub use self::answer::{asked_wait, feedback};
+pub use self::api_limits::{ApiCall, ApiCharges, ApiLimit, ApiLimits, Charged, Usage};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
 pub use self::fields::{Policy, RateLimitHeaders};
 pub use self::pauses::{

@@ -121,4 +121,4 @@ mod throttle;
 pub use self::pauses::{PausesMiddleware, origin};
 pub use self::throttle::ThrottleMiddleware;
 #[doc(no_inline)]
-pub use tollgate_http::{Paused, Pauses};
+pub use tollgate_http::{ApiLimit, ApiLimits, Charged, Paused, Pauses, Usage, server_limits};

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use http::{Extensions, StatusCode};
@@ -10,7 +11,7 @@ use reqwest::{Request, Response, Url, redirect};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use tollgate::throttle::RollbackGuard;
 use tollgate::{Gate, Throttle};
-use tollgate_http::{NextStep, Paused, Pauses};
+use tollgate_http::{ApiLimits, NextStep, Paused, Pauses};
 
 use crate::throttle::holding;
 
@@ -26,7 +27,8 @@ use crate::throttle::holding;
 /// 1. A request waits until its origin is not paused.
 /// 2. It enters [the throttle](Self::behind), if there is one, so that a request that waits for a server holds none of
 ///    the slots that requests to others need. The permit is held to the end of the response body.
-/// 3. The origin is checked once more, because it may have been paused during that wait. If it was, the permit is
+/// 3. It enters [the limits of the API](Self::limits), if there are some.
+/// 4. The origin is checked once more, because it may have been paused during that wait. If it was, the permit is
 ///    [rolled back](Throttle::rollback), which returns a slot and refunds a charge, and the request waits again, in
 ///    its former place.
 ///
@@ -85,6 +87,7 @@ pub struct PausesMiddleware<T = Option<Gate>> {
     retry_if: Arc<RetryIf>,
     gate_of: Arc<GateOf>,
     throttle_of: Option<Arc<ThrottleOf<T>>>,
+    limits: Option<ApiLimits<Request>>,
 }
 
 type RetryIf = dyn Fn(&Request, StatusCode) -> bool + Send + Sync;
@@ -105,6 +108,7 @@ impl PausesMiddleware {
             }),
             gate_of: Arc::new(origin),
             throttle_of: None,
+            limits: None,
         }
     }
 }
@@ -140,7 +144,55 @@ impl<T> PausesMiddleware<T> {
             retry_if: self.retry_if,
             gate_of: self.gate_of,
             throttle_of: Some(Arc::new(throttle_of)),
+            limits: self.limits,
         }
+    }
+
+    /// Keeps the limits of an API as its server counts them. A request enters them after the [throttle](Self::behind), so
+    /// one that waits for a slot is not charged. Each response is [read](tollgate_http::ApiCharges::answered); if a limit
+    /// is held until the usage is known, the response has a [`Usage`](crate::Usage) in its extensions.
+    ///
+    /// # Examples
+    ///
+    /// 500 requests and 90,000 tokens a minute:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use reqwest::{Request, Response};
+    /// use tollgate_reqwest::server_limits::Unit;
+    /// use tollgate_reqwest::{ApiLimit, ApiLimits, Pauses, PausesMiddleware, Usage};
+    ///
+    /// const MINUTE: Duration = Duration::from_secs(60);
+    ///
+    /// /// The tokens of the prompt, and those of the longest answer.
+    /// fn estimate(request: &Request) -> u64 {
+    ///     let body = request.body().and_then(|body| body.as_bytes());
+    ///     body.map_or(0, |body| body.len() as u64 / 4) + 1_000
+    /// }
+    ///
+    /// let requests = ApiLimit::new(Unit::Requests, 500, MINUTE);
+    /// let tokens = ApiLimit::new(Unit::Tokens, 90_000, MINUTE).hold(estimate);
+    /// let limits = ApiLimits::new([requests, tokens]);
+    /// let middleware = PausesMiddleware::new(Pauses::new()).limits(limits);
+    ///
+    /// async fn read(response: Response) -> reqwest::Result<String> {
+    ///     // Take the handle out before the body is read.
+    ///     let usage = response.extensions().get::<Usage>().cloned();
+    ///     let text = response.text().await?;
+    ///     if let Some(usage) = usage {
+    ///         // What the text reports.
+    ///         usage.settle(Unit::Tokens, 712);
+    ///     }
+    ///     Ok(text)
+    /// }
+    /// # drop(middleware);
+    /// # drop(read);
+    /// ```
+    #[must_use]
+    pub fn limits(mut self, limits: ApiLimits<Request>) -> Self {
+        self.limits = Some(limits);
+        self
     }
 
     /// Sets a closure that returns the name of what a refusal pauses, in place of the [`origin`] of the URL. Use it if some
@@ -236,18 +288,28 @@ where
     ) -> Result<Response> {
         let mut call = self.pauses.call((self.gate_of)(request.url()));
         let throttle = self.throttle_of.as_ref().map(|of| of(&request));
+        let limits = self.limits.as_ref().map(|it| it.call(&request));
         loop {
             let ready = call.ready().await;
             ready.map_err(|paused| Error::middleware(NotSent(paused)))?;
             let permit = throttle.enter().await.map_err(Error::middleware)?;
             let permit = RollbackGuard::new(&throttle, permit);
+            let charges = limits.enter().await.map_err(Error::middleware)?;
+            let charges = RollbackGuard::new(&limits, charges);
             if !call.send() {
                 continue;
             }
-            let permit = permit.disarm();
+            let (charges, permit) = (charges.disarm(), permit.disarm());
             let copy = call.has_retries_left().then(|| request.try_clone());
             let copy = copy.flatten();
-            let response = next.clone().run(request, extensions).await?;
+            let mut response = next.clone().run(request, extensions).await?;
+            if let Some(charges) = charges {
+                let (status, headers) = (response.status(), response.headers());
+                let usage = charges.answered(status, headers, SystemTime::now());
+                if !usage.is_settled() {
+                    response.extensions_mut().insert(usage);
+                }
+            }
             let (status, headers) = (response.status(), response.headers());
             let may_retry = copy.as_ref().is_some_and(|it| (self.retry_if)(it, status));
             let step = match self.gate_of_response(&response) {
@@ -271,6 +333,7 @@ impl<T> Clone for PausesMiddleware<T> {
             retry_if: Arc::clone(&self.retry_if),
             gate_of: Arc::clone(&self.gate_of),
             throttle_of: self.throttle_of.clone(),
+            limits: self.limits.clone(),
         }
     }
 }

@@ -135,8 +135,9 @@ mod service;
 
 #[doc(no_inline)]
 pub use tollgate_http::{
-    ClientIp, ClientIpHeader, IpNet, Paused, Pauses, Policy, RateLimitHeaders, RejectionFormat,
-    RequestParts, feedback, retry_after, server_limits, status,
+    ApiLimit, ApiLimits, Charged, ClientIp, ClientIpHeader, IpNet, Paused, Pauses, Policy,
+    RateLimitHeaders, RejectionFormat, RequestParts, Usage, feedback, retry_after, server_limits,
+    status,
 };
 
 pub use self::body::ThrottledBody;

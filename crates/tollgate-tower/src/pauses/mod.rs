@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body::Body;
 use tollgate::{Gate, Throttle};
-use tollgate_http::{Pauses, UriOrigin};
+use tollgate_http::{ApiLimits, Pauses, UriOrigin};
 use tower_layer::Layer;
 
 pub use self::service::{PausesFuture, PausesService};
@@ -29,8 +29,9 @@ pub use self::service::{PausesFuture, PausesService};
 /// 1. A request waits until its origin is not paused.
 /// 2. It enters [the throttle](Self::behind), if there is one, so that a request that waits for a server holds none of
 ///    the slots that requests to others need. The permit is held to the end of the response body.
-/// 3. The inner service is made ready.
-/// 4. The origin is checked once more, because it may have been paused during these waits. If it was, the permit is
+/// 3. It enters [the limits of the API](Self::limits), if there are some.
+/// 4. The inner service is made ready.
+/// 5. The origin is checked once more, because it may have been paused during these waits. If it was, the permit is
 ///    [rolled back](Throttle::rollback), which returns a slot and refunds a charge, and the request waits again, in
 ///    its former place.
 ///
@@ -136,6 +137,7 @@ pub struct PausesLayer<B, T = Option<Gate>> {
     retry_if: Arc<RetryIf>,
     gate_of: Option<Arc<GateOf<B>>>,
     throttle_of: Arc<ThrottleOf<B, T>>,
+    limits: Option<ApiLimits<Request<B>>>,
 }
 
 type RetryIf = dyn Fn(&Parts, StatusCode) -> bool + Send + Sync;
@@ -177,6 +179,7 @@ impl<B> PausesLayer<B> {
             }),
             gate_of: None,
             throttle_of: Arc::new(|_| None),
+            limits: None,
         }
     }
 }
@@ -237,7 +240,51 @@ impl<B, T> PausesLayer<B, T> {
             retry_if: self.retry_if,
             gate_of: self.gate_of,
             throttle_of: Arc::new(throttle_of),
+            limits: self.limits,
         }
+    }
+
+    /// Keeps the limits of an API as its server counts them. A request enters them after the [throttle](Self::behind), so
+    /// one that waits for a slot is not charged. Each response is [read](tollgate_http::ApiCharges::answered); if a limit
+    /// is held until the usage is known, the response has a [`Usage`](crate::Usage) in its extensions.
+    ///
+    /// # Examples
+    ///
+    /// 500 requests and 90,000 tokens a minute:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use axum::body::Bytes;
+    /// use axum::http::Request;
+    /// use http_body_util::Full;
+    /// use tollgate_tower::server_limits::Unit;
+    /// use tollgate_tower::{ApiLimit, ApiLimits, Pauses, PausesLayer, Usage};
+    ///
+    /// const MINUTE: Duration = Duration::from_secs(60);
+    ///
+    /// /// The tokens of the prompt, and those of the longest answer.
+    /// fn estimate(request: &Request<Full<Bytes>>) -> u64 {
+    ///     # let _ = request;
+    ///     500 + 1_000
+    /// }
+    ///
+    /// let requests = ApiLimit::new(Unit::Requests, 500, MINUTE);
+    /// let tokens = ApiLimit::new(Unit::Tokens, 90_000, MINUTE).hold(estimate);
+    /// let layer = PausesLayer::retrying(Pauses::new(), |body: &Full<Bytes>| Some(body.clone()))
+    ///     .limits(ApiLimits::new([requests, tokens]));
+    ///
+    /// // Take the handle out before the body is read.
+    /// let response = http::Response::new(());
+    /// if let Some(usage) = response.extensions().get::<Usage>().cloned() {
+    ///     // What the body reports.
+    ///     usage.settle(Unit::Tokens, 712);
+    /// }
+    /// # drop(layer);
+    /// ```
+    pub fn limits(mut self, limits: ApiLimits<Request<B>>) -> Self {
+        self.limits = Some(limits);
+        self
     }
 
     /// Sets a closure that returns the name of what a refusal pauses, in place of the origin of the request. Use it if
@@ -319,6 +366,7 @@ impl<B, T> Clone for PausesLayer<B, T> {
             retry_if: Arc::clone(&self.retry_if),
             gate_of: self.gate_of.clone(),
             throttle_of: Arc::clone(&self.throttle_of),
+            limits: self.limits.clone(),
         }
     }
 }

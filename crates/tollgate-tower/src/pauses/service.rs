@@ -1,11 +1,11 @@
 //! The service and its response future: the request waits at the gate of its origin, enters the throttle, and the inner
 //! service responds. The request may then wait and be sent again.
 //!
-//! 1. The inner service is called only when it is ready, the request has its permit, and the origin was found open
-//!    after that.
-//! 2. Whatever a request has entered is given up before it waits at the gate: the permit, and the readiness of the
-//!    inner service.
-//! 3. A permit whose request was not sent is rolled back. After that, the work is dropped first and then the permit,
+//! 1. The inner service is called only when it is ready, the request has its permit and is charged, and the origin was
+//!    found open after that.
+//! 2. Whatever a request has entered is given up before it waits at the gate: the permit, the charges, and the readiness
+//!    of the inner service.
+//! 3. A permit or a charge whose request was not sent is rolled back. After that, the work is dropped first and then the permit,
 //!    which moves into the body of the response.
 //! 4. A request is sent again only if its copy was made before.
 
@@ -14,6 +14,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::SystemTime;
 
 use http::request::Parts;
 use http::{Request, Response};
@@ -22,7 +23,7 @@ use pin_project::pin_project;
 use tollgate::Throttle;
 use tollgate::throttle::RollbackGuard;
 use tollgate::wait::Waiting;
-use tollgate_http::{Call, NextStep};
+use tollgate_http::{ApiCall, ApiCharges, Call, NextStep};
 use tower_service::Service;
 
 use super::{GateName, PausesLayer};
@@ -75,6 +76,7 @@ where
             stage: Stage::Gate,
             call: Some(call),
             throttle: (layer.throttle_of)(&request),
+            limits: layer.limits.as_ref().map(|it| it.call(&request)),
             inner: self.inner.clone(),
             request: Some(request.into_parts()),
             layer,
@@ -100,6 +102,7 @@ pub struct PausesFuture<S: Service<Request<B>>, B, T: Throttle> {
     /// `Some` until the response is ready.
     call: Option<Call<GateName>>,
     throttle: T,
+    limits: Option<ApiCall>,
     inner: S,
     /// The next request to send; while a request is being answered, its copy.
     request: Option<(Parts, B)>,
@@ -113,12 +116,21 @@ enum Stage<F, T: Throttle> {
     Gate,
     /// It enters the throttle.
     Throttle(#[pin] Waiting<T::Enter>),
+    /// It enters the limits of the API. The fields are dropped in this order.
+    Limits {
+        #[pin]
+        enter: Waiting<<Option<ApiCall> as Throttle>::Enter>,
+        /// `Some` until the limits are entered.
+        permit: Option<RollbackGuard<T>>,
+    },
     /// It waits for the inner service.
-    Ready(Option<RollbackGuard<T>>),
+    Ready(Option<(RollbackGuard<Option<ApiCall>>, RollbackGuard<T>)>),
     /// The inner service responds. The fields are dropped in this order.
     Answered {
         #[pin]
         answer: F,
+        /// `Some` until the response is ready, if there are limits.
+        charges: Option<ApiCharges>,
         /// `Some` until the response is ready.
         permit: Option<T::Permit>,
     },
@@ -166,10 +178,17 @@ where
                 }
                 StageProjection::Throttle(enter) => {
                     let permit = ready!(enter.poll(context))?;
-                    let guard = RollbackGuard::new(this.throttle.clone(), permit);
-                    stage.set(Stage::Ready(Some(guard)));
+                    let permit = Some(RollbackGuard::new(this.throttle.clone(), permit));
+                    let enter = this.limits.enter();
+                    stage.set(Stage::Limits { enter, permit });
                 }
-                StageProjection::Ready(guard) => {
+                StageProjection::Limits { enter, permit } => {
+                    let charges = ready!(enter.poll(context))?;
+                    let charges = RollbackGuard::new(this.limits.clone(), charges);
+                    let guards = permit.take().map(|permit| (charges, permit));
+                    stage.set(Stage::Ready(guards));
+                }
+                StageProjection::Ready(guards) => {
                     ready!(inner.poll_ready(context)).map_err(Into::into)?;
                     if !call.send() {
                         stage.set(Stage::Gate);
@@ -177,8 +196,8 @@ where
                         *inner = inner.clone();
                         continue;
                     }
-                    let guard = guard.take().expect("the request was not sent yet");
-                    let permit = Some(guard.disarm());
+                    let (charges, permit) = guards.take().expect("the request was not sent yet");
+                    let (charges, permit) = (charges.disarm(), Some(permit.disarm()));
                     let (parts, body) = this.request.take().expect("the request was not sent yet");
                     *this.request = call
                         .has_retries_left()
@@ -186,15 +205,29 @@ where
                         .flatten()
                         .map(|copy| (parts.clone(), copy));
                     let answer = inner.call(Request::from_parts(parts, body));
-                    stage.set(Stage::Answered { answer, permit });
+                    stage.set(Stage::Answered {
+                        answer,
+                        charges,
+                        permit,
+                    });
                 }
-                StageProjection::Answered { answer, permit } => {
+                StageProjection::Answered {
+                    answer,
+                    charges,
+                    permit,
+                } => {
                     let answered = ready!(answer.poll(context));
-                    let permit = permit.take();
+                    let (charges, permit) = (charges.take(), permit.take());
                     // The work is dropped before the permit.
                     stage.set(Stage::Gate);
-                    let answer = answered.map_err(Into::into)?;
+                    let mut answer = answered.map_err(Into::into)?;
                     let status = answer.status();
+                    if let Some(charges) = charges {
+                        let usage = charges.answered(status, answer.headers(), SystemTime::now());
+                        if !usage.is_settled() {
+                            answer.extensions_mut().insert(usage);
+                        }
+                    }
                     let copy = this.request.as_ref();
                     let may_retry = copy.is_some_and(|(parts, _)| (layer.retry_if)(parts, status));
                     match call.answered(status, answer.headers(), may_retry) {
@@ -217,6 +250,7 @@ impl<S: Service<Request<B>>, B, T: Throttle> fmt::Debug for PausesFuture<S, B, T
         let stage = match self.stage {
             Stage::Gate => "waits at the gate",
             Stage::Throttle(_) => "enters the throttle",
+            Stage::Limits { .. } => "enters the limits",
             Stage::Ready(_) => "waits for the service",
             Stage::Answered { .. } => "is answered",
             Stage::Over => "is over",

@@ -1,0 +1,279 @@
+//! [`ApiCall`]: the limits of an API for one request, and [`ApiCharges`]: what was charged for it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use http::{HeaderMap, StatusCode};
+use tollgate::rate::{Charge, Hold};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, RateLimiter, Throttle};
+
+use super::Shared;
+use super::limit::{Charged, Kept};
+use crate::ResponseClass;
+use crate::server_limits::{ServerLimits, Unit};
+
+/// The limits of an API for one request, created by [`ApiLimits::call`](super::ApiLimits::call).
+///
+/// # Cancel safety
+///
+/// Dropping the future of [`enter`](Throttle::enter) gives up the place of the request, and charges nothing.
+///
+/// # Errors
+///
+/// Those of [`RateLimiter::acquire_many`], for example if the request costs more than a limit ever has room for.
+#[derive(Clone)]
+pub struct ApiCall {
+    pub(super) costs: Arc<[u64]>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The wait for all limits.
+type Enter = Pin<Box<dyn Future<Output = Result<ApiCharges, AcquireError>> + Send>>;
+
+impl ApiCall {
+    /// The limiters that the request enters, with their costs.
+    fn limiters(&self) -> impl Iterator<Item = (&Arc<RateLimiter>, u64)> {
+        let limits = self.shared.limits.iter().zip(self.costs.iter().copied());
+        limits.flat_map(|(limit, cost)| {
+            let spacing = limit.spacing.as_ref().map(|spacing| &spacing.limiter);
+            [Some(&limit.limiter), spacing]
+                .into_iter()
+                .flatten()
+                .map(move |limiter| (limiter, cost))
+        })
+    }
+
+    /// Charges all limits, or none and returns the index of a limiter that has no room. `entered` is one that has been
+    /// charged.
+    fn try_charge(&self, mut entered: Option<(usize, Charge)>) -> Result<Vec<Charge>, usize> {
+        for limit in &self.shared.limits {
+            if let Some(spacing) = &limit.spacing {
+                spacing.tune(limit.limiter.snapshot().available);
+            }
+        }
+        let mut charges = Vec::with_capacity(self.shared.limits.len());
+        for (index, (limiter, cost)) in self.limiters().enumerate() {
+            let charged = match entered.take_if(|(entered, _)| *entered == index) {
+                Some((_, charge)) => Some(charge),
+                None => limiter.try_acquire_many(cost).ok(),
+            };
+            match charged {
+                Some(charge) => charges.push(charge),
+                None => {
+                    let made = self.limiters().zip(charges);
+                    made.for_each(|((limiter, _), charge)| limiter.refund(charge));
+                    if let Some((entered, charge)) = entered {
+                        let limiter = self.limiters().nth(entered);
+                        limiter.expect("it was entered").0.refund(charge);
+                    }
+                    return Err(index);
+                }
+            }
+        }
+        Ok(charges)
+    }
+
+    /// Holds what is charged.
+    fn keep(&self, charges: Vec<Charge>) -> ApiCharges {
+        let mut charges = charges.into_iter();
+        let made = self.shared.limits.iter().filter_map(|limit| {
+            let charge = charges.next()?;
+            // Time pays off what was spaced.
+            let _spaced = limit.spacing.as_ref().and_then(|_| charges.next());
+            Some(if limit.holds {
+                Made::Hold(limit.limiter.hold(charge))
+            } else {
+                Made::Charge(charge)
+            })
+        });
+        ApiCharges {
+            made: made.collect(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    async fn wait(self) -> Result<ApiCharges, AcquireError> {
+        let _turn = Arc::clone(&self.shared.turn).acquire_owned().await?;
+        let mut entered = None;
+        loop {
+            match self.try_charge(entered.take()) {
+                Ok(charges) => return Ok(self.keep(charges)),
+                // It is kept only until the others are charged, without a wait.
+                Err(index) => {
+                    let (limiter, cost) = self.limiters().nth(index).expect("it has no room");
+                    entered = Some((index, limiter.acquire_many(cost).await?));
+                }
+            }
+        }
+    }
+}
+
+impl Throttle for ApiCall {
+    type Permit = ApiCharges;
+    type Enter = Enter;
+
+    fn enter(&self) -> Waiting<Enter> {
+        Waiting::new(Box::pin(self.clone().wait()))
+    }
+
+    /// Takes back the charges of a request that was not sent.
+    fn rollback(&self, permit: ApiCharges) {
+        permit.end(|_, _| Charged::Exactly(0), |_, _| {});
+    }
+
+    fn enter_now(&self) -> Option<ApiCharges> {
+        let _turn = self.shared.turn.try_acquire().ok()?;
+        self.try_charge(None).ok().map(|charges| self.keep(charges))
+    }
+}
+
+impl fmt::Debug for ApiCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiCall")
+            .field("costs", &self.costs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was charged for a request.
+///
+/// Dropping it counts the estimates, because a request that was sent and has no answer may have been counted.
+#[must_use = "without the answer, the limits do not follow the server"]
+pub struct ApiCharges {
+    /// One for each limit.
+    made: Vec<Made>,
+    shared: Arc<Shared>,
+}
+
+enum Made {
+    Charge(Charge),
+    Hold(Hold),
+}
+
+impl Made {
+    fn charge(&self) -> &Charge {
+        match self {
+            Self::Charge(charge) => charge,
+            Self::Hold(hold) => hold.charge(),
+        }
+    }
+}
+
+impl ApiCharges {
+    /// Reads the head of the response: each limit follows what the server reports, and is corrected to what the server has
+    /// charged. What the request [will have used](Charged::Used) is held until it is [settled](Usage::settle).
+    ///
+    /// `now` is the time of the arrival, for fields with a point in time in a response without a date.
+    ///
+    /// # Examples
+    ///
+    /// See [`ApiLimits`](super::ApiLimits).
+    pub fn answered(self, status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Usage {
+        let server = ServerLimits::of(headers, now);
+        let class = ResponseClass::of(status, headers, || now);
+        let is_refused = class != ResponseClass::Success;
+        let mut held = Vec::new();
+        self.end(
+            |limit, charge| {
+                limit.follow(charge, &server);
+                limit.charged(charge.cost(), is_refused, status, headers)
+            },
+            |unit, hold| held.push((unit, hold)),
+        );
+        Usage(Arc::new(Mutex::new(held)))
+    }
+
+    /// Ends each charge by what the server has charged. `hold` gets those that are still unknown.
+    fn end(
+        self,
+        mut charged: impl FnMut(&Kept, &Charge) -> Charged,
+        mut hold: impl FnMut(Unit, Hold),
+    ) {
+        for (limit, made) in self.shared.limits.iter().zip(self.made) {
+            match (charged(limit, made.charge()), made) {
+                (Charged::Exactly(units), Made::Charge(charge)) => {
+                    limit.limiter.settle(charge, units);
+                }
+                (Charged::Exactly(units), Made::Hold(hold)) => hold.settle(units),
+                (Charged::Used, Made::Hold(made)) => hold(limit.unit, made),
+                // Dropping a hold settles it for its whole cost.
+                (Charged::Used | Charged::Estimate, made) => drop(made),
+            }
+            if let Some(spacing) = &limit.spacing {
+                spacing.tune(limit.limiter.snapshot().available);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ApiCharges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let costs = self.made.iter().map(|made| made.charge().cost());
+        f.debug_list().entries(costs).finish()
+    }
+}
+
+/// What a request has used, to be [settled](Self::settle) when it is known.
+///
+/// Clones share it. What is not settled when the last of them is dropped counts as the estimate. The adapters put one
+/// into the extensions of a response, if a limit of the request is held: take a clone out before the body is read, because
+/// clients drop the extensions then.
+#[derive(Clone)]
+pub struct Usage(Arc<Mutex<Vec<(Unit, Hold)>>>);
+
+impl Usage {
+    /// Settles the limit of this unit for what was used. Several limits of the unit are all settled. It does nothing if
+    /// no limit of the unit is held, or it was settled before.
+    ///
+    /// # Examples
+    ///
+    /// See [`ApiLimits`](super::ApiLimits).
+    pub fn settle(&self, unit: Unit, used: u64) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let settled = held.extract_if(.., |(held, _)| *held == unit);
+        let settled: Vec<_> = settled.collect();
+        // A settlement wakes tasks.
+        drop(held);
+        settled.into_iter().for_each(|(_, hold)| hold.settle(used));
+    }
+
+    /// Returns whether nothing is held.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use http::{HeaderMap, StatusCode};
+    /// use tollgate::Throttle;
+    /// use tollgate_http::server_limits::Unit;
+    /// use tollgate_http::{ApiLimit, ApiLimits};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let tokens = ApiLimit::new(Unit::Tokens, 90_000, Duration::from_secs(60));
+    /// let limits = ApiLimits::new([tokens.hold(|prompt: &str| prompt.len() as u64)]);
+    ///
+    /// let charges = limits.call("a prompt").enter().await?;
+    /// let refused = StatusCode::TOO_MANY_REQUESTS;
+    /// let usage = charges.answered(refused, &HeaderMap::new(), SystemTime::now());
+    /// assert!(usage.is_settled());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_settled(&self) -> bool {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.is_empty()
+    }
+}
+
+impl fmt::Debug for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Usage")
+            .field("is_settled", &self.is_settled())
+            .finish_non_exhaustive()
+    }
+}

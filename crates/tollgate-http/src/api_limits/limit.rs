@@ -1,0 +1,369 @@
+//! [`ApiLimit`]: one limit of an API, its settings and its limiter.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use tollgate::rate::{Charge, Oversize};
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
+
+use crate::server_limits::{ServerLimits, Unit, Window};
+
+/// How many units a server has charged for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Charged {
+    /// The units that the request was estimated to cost.
+    Estimate,
+    /// This number of units, for example 0 if it does not count failed requests.
+    Exactly(u64),
+    /// The units that the request has used, which are known later. Only a [held](ApiLimit::hold) limit can count them;
+    /// another one keeps the estimate.
+    Used,
+}
+
+pub(super) type CostOf<R> = dyn Fn(&R) -> u64 + Send + Sync;
+type ChargedOf = dyn Fn(u64, StatusCode, &HeaderMap) -> Charged + Send + Sync;
+type WindowOf = dyn for<'a> Fn(&'a ServerLimits) -> Option<&'a Window> + Send + Sync;
+
+/// One limit of an API: a number of units in a period. See [`ApiLimits`](super::ApiLimits).
+///
+/// Its limiter keeps somewhat less than the server's limit: 2 % less, and at least 2 units, for what others use while a
+/// response is under way, and its period is a thousandth longer, because not all requests take equally long to arrive.
+/// If the server reports its count, the limiter [follows](RateLimiter::follow) it, so the use by others counts as well.
+///
+/// # Examples
+///
+/// A provider counts tokens of input and output apart. It charges the input when a request arrives, and the output
+/// afterwards:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tollgate_http::server_limits::Unit;
+/// use tollgate_http::{ApiLimit, ApiLimits};
+///
+/// struct Prompt {
+///     tokens: u64,
+///     max_tokens: u64,
+/// }
+///
+/// const MINUTE: Duration = Duration::from_secs(60);
+///
+/// let limits = ApiLimits::new([
+///     ApiLimit::new(Unit::Requests, 1_000, MINUTE),
+///     ApiLimit::new(Unit::InputTokens, 400_000, MINUTE).cost(|prompt: &Prompt| prompt.tokens),
+///     ApiLimit::new(Unit::OutputTokens, 80_000, MINUTE).hold(|prompt: &Prompt| prompt.max_tokens),
+/// ]);
+/// # drop(limits);
+/// ```
+#[must_use = "a limit does nothing until it is entered"]
+pub struct ApiLimit<R: ?Sized> {
+    unit: Unit,
+    limit: u64,
+    period: Duration,
+    burst: u64,
+    algorithm: Algorithm,
+    clock: Clock,
+    spaced: bool,
+    cost: Option<Box<CostOf<R>>>,
+    holds: bool,
+    charged: Option<Box<ChargedOf>>,
+    window: Box<WindowOf>,
+}
+
+impl<R: ?Sized> ApiLimit<R> {
+    /// Creates a limit of a number of units in a period. A request costs one unit. The server is taken to count by a
+    /// bucket that refills evenly and has room for the whole limit.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the limit or the period is zero.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    #[track_caller]
+    pub fn new(unit: Unit, limit: u64, period: Duration) -> Self {
+        assert!(
+            limit > 0 && !period.is_zero(),
+            "a limit cannot be {limit} in {period:?}"
+        );
+        Self {
+            unit,
+            limit,
+            period,
+            burst: limit,
+            algorithm: Algorithm::default(),
+            clock: Clock::default(),
+            spaced: false,
+            cost: None,
+            holds: false,
+            charged: None,
+            window: Box::new(move |limits| limits.tightest(unit)),
+        }
+    }
+
+    /// Sets how the server counts, in place of a bucket. [`RateLimiter::follow`] has a table.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate::Algorithm;
+    /// use tollgate_http::ApiLimit;
+    /// use tollgate_http::server_limits::Unit;
+    ///
+    /// let limit = ApiLimit::<str>::new(Unit::Requests, 5_000, Duration::from_secs(3600))
+    ///     .algorithm(Algorithm::FixedWindow);
+    /// ```
+    pub fn algorithm(self, algorithm: Algorithm) -> Self {
+        Self { algorithm, ..self }
+    }
+
+    /// Sets the room of the server's bucket, in place of the whole limit.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_http::ApiLimit;
+    /// use tollgate_http::server_limits::Unit;
+    ///
+    /// // Two requests a second, and 40 at once.
+    /// let limit = ApiLimit::<str>::new(Unit::Requests, 2, Duration::from_secs(1)).burst(40);
+    /// ```
+    #[track_caller]
+    pub fn burst(self, burst: u64) -> Self {
+        assert!(burst > 0, "a bucket cannot have room for {burst}");
+        Self { burst, ..self }
+    }
+
+    /// Sets the clock of the limiter, in place of [`Clock::default`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate::Clock;
+    /// use tollgate_http::ApiLimit;
+    /// use tollgate_http::server_limits::Unit;
+    ///
+    /// let clock = Clock::manual();
+    /// let limit = ApiLimit::<str>::new(Unit::Requests, 60, Duration::from_secs(60)).clock(&clock);
+    /// ```
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        let clock = clock.into();
+        Self { clock, ..self }
+    }
+
+    /// Spaces the requests if little remains, for an API that others use up as well: in the time in which a
+    /// bucket refills, at most twice what remains is sent, and for a log, in a twentieth of its period. So something
+    /// remains for a burst of others, who would show only in refusals otherwise. A fixed window is not spaced.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_http::ApiLimit;
+    /// use tollgate_http::server_limits::Unit;
+    ///
+    /// let shared = ApiLimit::<str>::new(Unit::Requests, 60, Duration::from_secs(60)).spaced();
+    /// ```
+    pub fn spaced(self) -> Self {
+        let spaced = true;
+        Self { spaced, ..self }
+    }
+
+    /// Sets a closure that returns what the server charges for a request when it arrives, in place of one unit.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn cost(mut self, cost: impl Fn(&R) -> u64 + Send + Sync + 'static) -> Self {
+        self.cost = Some(Box::new(cost));
+        Self {
+            holds: false,
+            ..self
+        }
+    }
+
+    /// Sets a closure that returns the most that a request may use. It is [held](RateLimiter::hold) until the usage is
+    /// [known](super::Usage::settle).
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn hold(mut self, estimate: impl Fn(&R) -> u64 + Send + Sync + 'static) -> Self {
+        self.cost = Some(Box::new(estimate));
+        Self {
+            holds: true,
+            ..self
+        }
+    }
+
+    /// Sets a closure that returns what the server has charged for a request, by its estimate and the head of the response.
+    ///
+    /// Without it, a [refusal](crate::ResponseClass) costs nothing, and any other response what a held request will have
+    /// used, or else the estimate.
+    ///
+    /// # Examples
+    ///
+    /// A provider that counts failed requests, too:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_http::server_limits::Unit;
+    /// use tollgate_http::{ApiLimit, Charged};
+    ///
+    /// let limit = ApiLimit::<str>::new(Unit::Requests, 500, Duration::from_secs(60))
+    ///     .charged(|_, _, _| Charged::Estimate);
+    /// ```
+    pub fn charged(
+        mut self,
+        charged: impl Fn(u64, StatusCode, &HeaderMap) -> Charged + Send + Sync + 'static,
+    ) -> Self {
+        self.charged = Some(Box::new(charged));
+        self
+    }
+
+    /// Sets a closure that chooses the window to follow, in place of the [tightest](ServerLimits::tightest) one of
+    /// the unit. If it returns `None`, the response is not followed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_http::ApiLimit;
+    /// use tollgate_http::server_limits::Unit;
+    ///
+    /// // The server also reports the limit of the day.
+    /// let limit = ApiLimit::<str>::new(Unit::Requests, 30, Duration::from_secs(60))
+    ///     .follow(|limits| limits.windows().find(|window| &*window.name == "minute"));
+    /// ```
+    pub fn follow(
+        mut self,
+        window: impl for<'a> Fn(&'a ServerLimits) -> Option<&'a Window> + Send + Sync + 'static,
+    ) -> Self {
+        self.window = Box::new(window);
+        self
+    }
+
+    /// Returns the closure of the costs, and the rest, with its limiter.
+    pub(super) fn build(self) -> (Option<Box<CostOf<R>>>, Kept) {
+        let is_fixed = self.algorithm == Algorithm::FixedWindow;
+        let margin = |count: u64| (count / 50).max(2);
+        let less = |count: u64| count.saturating_sub(margin(count)).max(1);
+        // The end of a fixed window is known.
+        let slower = if is_fixed {
+            Duration::ZERO
+        } else {
+            self.period / 1000
+        };
+        let quota = Quota::new(less(self.limit), self.period + slower).burst(less(self.burst));
+        let limiter = RateLimiter::new(quota)
+            .algorithm(self.algorithm)
+            .clock(self.clock.clone());
+        let spacing = (self.spaced && !is_fixed).then(|| {
+            let limiter = RateLimiter::new(Quota::UNLIMITED)
+                .oversize(Oversize::Overdraft)
+                .clock(self.clock);
+            let is_log = self.algorithm == Algorithm::SlidingLog
+                || self.algorithm == Algorithm::SlidingWindow;
+            let period = if is_log {
+                self.period / 20
+            } else {
+                self.period.mul_f64(self.burst as f64 / self.limit as f64)
+            };
+            Spacing {
+                limiter: Arc::new(limiter),
+                period,
+            }
+        });
+        let kept = Kept {
+            unit: self.unit,
+            limit: self.burst,
+            limiter: Arc::new(limiter),
+            spacing,
+            holds: self.holds,
+            charged: self.charged,
+            window: self.window,
+        };
+        (self.cost, kept)
+    }
+}
+
+impl<R: ?Sized> fmt::Debug for ApiLimit<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiLimit")
+            .field("unit", &self.unit)
+            .field("limit", &self.limit)
+            .field("period", &self.period)
+            .field("algorithm", &self.algorithm)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A limit with its limiter.
+pub(super) struct Kept {
+    pub(super) unit: Unit,
+    /// What the server has room for at once.
+    limit: u64,
+    pub(super) limiter: Arc<RateLimiter>,
+    pub(super) spacing: Option<Spacing>,
+    pub(super) holds: bool,
+    charged: Option<Box<ChargedOf>>,
+    window: Box<WindowOf>,
+}
+
+impl Kept {
+    /// Follows what the server reports, if it does, in its response to the request of this charge.
+    pub(super) fn follow(&self, charge: &Charge, server: &ServerLimits) {
+        if let Some(window) = (self.window)(server) {
+            let reset_after = window.reset_after.unwrap_or_default();
+            self.limiter
+                .follow(charge, window.used(self.limit), reset_after);
+        }
+    }
+
+    /// Returns what the server has charged for a request that cost this.
+    pub(super) fn charged(
+        &self,
+        cost: u64,
+        is_refused: bool,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Charged {
+        match &self.charged {
+            Some(charged) => charged(cost, status, headers),
+            None if is_refused => Charged::Exactly(0),
+            None => Charged::Used,
+        }
+    }
+}
+
+/// The limiter of a limit that is nearly used up.
+pub(super) struct Spacing {
+    pub(super) limiter: Arc<RateLimiter>,
+    period: Duration,
+}
+
+impl Spacing {
+    /// Brings it in step with what remains.
+    pub(super) fn tune(&self, remaining: u64) {
+        let quota = Quota::new(remaining.max(1).saturating_mul(2), self.period);
+        if self.limiter.quota() != quota {
+            self.limiter.set_quota(quota);
+        }
+    }
+}
