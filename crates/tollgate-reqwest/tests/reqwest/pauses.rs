@@ -8,7 +8,8 @@ use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use tokio::time::timeout;
 use tollgate::fair::FairQueue;
 use tollgate::{AcquireError, ErrorKind, Keyed, Throttle};
-use tollgate_reqwest::origin;
+use tollgate_reqwest::server_limits::Unit;
+use tollgate_reqwest::{ApiLimit, ApiLimits, Usage, origin};
 
 use super::*;
 
@@ -90,6 +91,66 @@ async fn gate_by_names_what_a_refusal_pauses() {
     assert_eq!(send("search").await, (429, Duration::ZERO));
     assert_eq!(send("free").await, (200, Duration::ZERO));
     assert_eq!(send("search").await, (200, 5 * SECOND));
+}
+
+/// Limits of 98 requests, and of 98 units that are held: ten for each request.
+fn api_limits() -> ApiLimits<Request> {
+    let limit = |unit| ApiLimit::new(unit, 100, 60 * SECOND).clock(Clock::tokio());
+    let tokens = limit(Unit::Tokens).hold(|_: &Request| 10);
+    ApiLimits::new([limit(Unit::Requests), tokens])
+}
+
+fn left(limits: &ApiLimits<Request>) -> Vec<u64> {
+    let limiters = limits.limiters();
+    limiters.map(|it| it.snapshot().available).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_entered_after_the_throttle_and_given_back_at_the_last_look() {
+    let (pauses, limits) = (exact(), api_limits());
+    let (slots, server) = (Arc::new(Semaphore::new(1)), Server::new([]));
+    let middleware = PausesMiddleware::new(pauses.clone())
+        .behind(Arc::clone(&slots))
+        .limits(limits.clone());
+    let client = builder().with(middleware).with(server.clone()).build();
+    // It has its slot, and waits for the limits.
+    let used = limits.limiters().next().unwrap();
+    let used = (used, used.try_acquire_many(98).unwrap());
+    let stopped = tokio::spawn(client.get("http://a.test/").send());
+    while slots.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(left(&limits), [0, 98]);
+    pauses.pause("http://a.test:80", 5 * SECOND);
+    used.0.refund(used.1);
+    while pauses.snapshot().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        (left(&limits), slots.available_permits()),
+        (vec![98, 98], 1)
+    );
+    assert!(stopped.await.unwrap().is_ok());
+    assert_eq!(server.times(), [5.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_charge_no_refusal_and_hold_until_the_usage_is_known() {
+    let limits = api_limits();
+    let answer = Response::builder().header("x-ratelimit-remaining-requests", "40");
+    let server = Server::new([refusal(5), answer.body("").unwrap()]);
+    let middleware = PausesMiddleware::new(exact())
+        .behind(Arc::new(Semaphore::new(1)))
+        .limits(limits.clone());
+    let client = builder().with(middleware).with(server.clone()).build();
+    let answer = client.get("http://a.test/").send().await.unwrap();
+    assert_eq!(server.times(), [0.0, 5.0]);
+    assert_eq!(left(&limits), [38, 88]);
+    let usage = answer.extensions().get::<Usage>().unwrap().clone();
+    assert_eq!(answer.text().await.unwrap(), "");
+    assert_eq!(left(&limits), [38, 88]);
+    usage.settle(Unit::Tokens, 3);
+    assert_eq!(left(&limits), [38, 95]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use tollgate::throttle::BoxThrottle;
 use tollgate::{AcquireError, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
 use tollgate_http::ResponseClass;
 use tollgate_http::server_limits::{ServerLimits, Unit};
-use tollgate_tower::{RateLimitHeaders, ThrottleLayer};
+use tollgate_tower::{ApiLimit, ApiLimits, RateLimitHeaders, ThrottleLayer, Usage};
 use tower::util::BoxCloneService;
 
 use super::*;
@@ -163,6 +163,91 @@ async fn call_stopped_at_the_last_look_gives_back_its_slot_and_its_charge() {
     assert_eq!(other, (200, Duration::ZERO));
     assert!(stopped.await.unwrap().is_ok());
     assert_eq!(server.times(), [0.0, 5.0]);
+}
+
+/// Limits of 98 requests, and of 98 units that are held: ten for each request.
+fn api_limits() -> ApiLimits<Request<Body>> {
+    let limit = |unit| ApiLimit::new(unit, 100, 60 * SECOND).clock(Clock::tokio());
+    let tokens = limit(Unit::Tokens).hold(|_: &Request<_>| 10);
+    ApiLimits::new([limit(Unit::Requests), tokens])
+}
+
+fn left(limits: &ApiLimits<Request<Body>>) -> Vec<u64> {
+    let limiters = limits.limiters();
+    limiters.map(|it| it.snapshot().available).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_entered_after_the_throttle_and_given_back_at_the_last_look() {
+    let (pauses, limits) = (exact(), api_limits());
+    let slots = Arc::new(Semaphore::new(1));
+    let server = Server::new([]);
+    let stack = layer(&pauses).behind(Arc::clone(&slots));
+    let client = stack.limits(limits.clone()).layer(server.clone());
+    // It has its slot, and waits for the limits.
+    let used = limits.limiters().next().unwrap();
+    let used = (used, used.try_acquire_many(98).unwrap());
+    let stopped = tokio::spawn(client.clone().oneshot(request("GET", "http://a.test/")));
+    while slots.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(left(&limits), [0, 98]);
+    pauses.pause(ORIGIN, 5 * SECOND);
+    used.0.refund(used.1);
+    while pauses.snapshot().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        (left(&limits), slots.available_permits()),
+        (vec![98, 98], 1)
+    );
+    assert!(stopped.await.unwrap().is_ok());
+    assert_eq!(server.times(), [5.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_charge_no_refusal_and_hold_until_the_usage_is_known() {
+    let limits = api_limits();
+    let server = Server::new([refusal("5")]);
+    let client = layer(&exact()).limits(limits.clone()).layer(server.clone());
+    let answer = client.clone().oneshot(request("GET", "http://a.test/"));
+    let answer = answer.await.unwrap();
+    assert_eq!(server.times(), [0.0, 5.0]);
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(left(&limits), [98, 88]);
+    let usage = answer.extensions().get::<Usage>().unwrap().clone();
+    drop(answer);
+    assert_eq!(left(&limits), [98, 88]);
+    usage.settle(Unit::Tokens, 3);
+    assert_eq!(left(&limits), [98, 98]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_follow_the_server() {
+    let limits = api_limits();
+    let fields = [("x-ratelimit-remaining-requests", "40")];
+    let server = Server::new([answer(200, &fields)]);
+    let client = layer(&exact()).limits(limits.clone()).layer(server.clone());
+    assert_eq!(send(&client, "GET", "http://a.test/").await.0, 200);
+    assert_eq!(left(&limits)[0], 38);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_refuse_what_they_never_have_room_for() {
+    let limits = api_limits();
+    limits
+        .limiters()
+        .nth(1)
+        .unwrap()
+        .set_quota(Quota::per_minute(9));
+    let slots = Arc::new(Semaphore::new(1));
+    let stack = layer(&exact()).behind(Arc::clone(&slots));
+    let client = stack.limits(limits.clone()).layer(Server::new([]));
+    let refused = client.oneshot(request("GET", "http://a.test/")).await;
+    let error = refused.unwrap_err();
+    let error = error.downcast_ref::<AcquireError>().unwrap();
+    assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
+    assert_eq!((left(&limits)[0], slots.available_permits()), (98, 1));
 }
 
 /// A request that is dropped before it is sent costs nothing.
