@@ -105,6 +105,35 @@ impl<G: Send + 'static> ReleaseAfter<G> {
         self.clock = clock.into();
         self
     }
+
+    /// Changes how long the guard is held after the drop, for example to a multiple of the time that a server took.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Semaphore};
+    ///
+    /// let clock = Clock::manual();
+    /// let semaphore = Arc::new(Semaphore::new(1));
+    /// let permit = Arc::clone(&semaphore).try_acquire_owned()?;
+    /// let mut permit = permit.release_after(Duration::from_secs(2)).clock(&clock);
+    /// permit.set_duration(Duration::from_secs(9));
+    /// drop(permit);
+    /// clock.advance(Duration::from_secs(9));
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn set_duration(&mut self, duration: Duration) {
+        self.duration = duration;
+    }
+
+    /// Returns the guard, to be dropped at any time.
+    pub(crate) fn into_inner(mut self) -> G {
+        self.duration = Duration::ZERO;
+        self.guard.take().expect("it is there until the drop")
+    }
 }
 
 /// Dropping the last handle drops the guard, and then cancels the timer, which has expired.

@@ -26,33 +26,43 @@
 //! use std::time::Duration;
 //!
 //! use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
-//! use tollgate::{Keyed, Semaphore};
-//! use tollgate_reqwest::{Pauses, PausesMiddleware, ThrottleMiddleware};
+//! use tollgate::throttle::ReleasedAfter;
+//! use tollgate::{Keyed, Semaphore, all};
+//! use tollgate_reqwest::{Pauses, PausesMiddleware, origin};
+//!
+//! const REST: Duration = Duration::from_secs(2);
 //!
 //! fn polite(client: reqwest::Client) -> ClientWithMiddleware {
 //!     let hosts = Arc::new(Keyed::semaphores(1).max_keys(1_000_000));
-//!     let by_host = ThrottleMiddleware::by(move |request| {
-//!         Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
-//!     });
 //!     let total = Arc::new(Semaphore::new(64));
 //!     // Up to a million hosts that ask for a pause, and ten minutes for one of them.
 //!     let pauses = Pauses::new().max_origins(1_000_000).max_wait(Duration::from_secs(600));
-//!     ClientBuilder::new(client)
-//!         .with(by_host.release_after(Duration::from_secs(2)))
-//!         .with(PausesMiddleware::new(pauses).behind(total)) // the last
-//!         .build()
+//!     let polite = PausesMiddleware::new(pauses)
+//!         .behind_by(move |request| {
+//!             let host = Arc::clone(&hosts).key_owned(origin(request.url()));
+//!             all((ReleasedAfter::new(host, REST), Arc::clone(&total)))
+//!         })
+//!         // A slow host gets more time, as Scrapy's AutoThrottle gives it.
+//!         .on_answer(|(host, _total), response, latency| {
+//!             if response.status().is_success() {
+//!                 host.set_duration(latency.max(REST));
+//!             }
+//!         });
+//!     ClientBuilder::new(client).with(polite).build()
 //! }
 //! # drop(polite(reqwest::Client::new()));
 //! ```
 //!
-//! A request waits for its host, then until the host is not paused, and then for a slot of the total, so that a paused
-//! host holds none of them. Before it is sent, the pause is checked once more. A request that is sent again keeps the slot
-//! of its host, and waits as long as the host asks in place of the two seconds. A request that would wait for
-//! longer than `max_wait` fails with `Paused`, which has the remaining time: put the link back, and visit it then.
+//! A request waits until its host is not paused, then for its host, and then for a slot of the total, so that a paused
+//! host holds none of them. Before it is sent, the pause is checked once more. A request that is sent again waits
+//! as long as the host asks, and for the rest of the host. A request that would wait for
+//! longer than `max_wait` in pauses fails with `Paused`, which has the remaining time: put the link back, and visit it
+//! then.
 //!
 //! # Choices
 //!
-//! - *A different pause for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`.
+//! - *A different pause for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`, or to
+//!   [`ReleasedAfter`](crate::throttle::ReleasedAfter).
 //! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two permits has its own pause.
 //! - *A rate for each host as well*: [`rate_limiters`](crate::Keyed::rate_limiters), after the host's semaphore:
 //!   `all((host, host_rate, total))`.

@@ -6,8 +6,11 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tollgate::semaphore::{OwnedPermit, ReleaseAfter};
+use tollgate::throttle::ReleasedAfter;
 use tollgate::time::ManualClock;
-use tollgate::{Clock, ErrorKind, Keyed, Semaphore, all};
+use tollgate::{
+    Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Throttle, TryThrottle, all,
+};
 
 use crate::support::{Waiter, ends, kind};
 
@@ -197,6 +200,73 @@ fn drop_on_the_system_clock_releases_after_the_duration() {
     drop(permit.release_after(SHORT).clock(Clock::system()));
     ends(move || drop(semaphore.acquire().wait()));
     assert!(Clock::system().now().saturating_since(dropped) >= SHORT);
+}
+
+#[test]
+fn set_duration_changes_how_long_the_permit_is_held() {
+    let (clock, semaphore, mut permit) = taken();
+    permit.set_duration(2 * TWO_SECONDS);
+    drop(permit);
+    clock.advance(TWO_SECONDS);
+    assert_released_in_two_seconds(&clock, &semaphore);
+}
+
+/// Returns a clock, a semaphore of one permit, and the semaphore as a throttle of slow hosts.
+fn rests() -> (ManualClock, Arc<Semaphore>, ReleasedAfter<Arc<Semaphore>>) {
+    let (clock, semaphore) = (Clock::manual(), Arc::new(Semaphore::new(1)));
+    let rests = ReleasedAfter::new(Arc::clone(&semaphore), TWO_SECONDS).clock(&clock);
+    (clock, semaphore, rests)
+}
+
+#[test]
+fn throttle_holds_each_permit_for_the_duration_however_it_was_entered() {
+    let (clock, semaphore, rests) = rests();
+    type Way = fn(&ReleasedAfter<Arc<Semaphore>>) -> ReleaseAfter<OwnedPermit>;
+    let ways: [Way; 4] = [
+        |rests| rests.enter().wait().unwrap(),
+        |rests| rests.enter_now().unwrap(),
+        |rests| rests.try_enter().unwrap(),
+        |rests| {
+            rests
+                .enter_as_of(rests.tick(None).unwrap_or_default())
+                .wait()
+                .unwrap()
+        },
+    ];
+    for way in ways {
+        let permit = way(&rests);
+        assert!(rests.enter_now().is_none() && rests.try_enter().is_err());
+        let mut next = Waiter::parked(rests.enter());
+        drop(permit);
+        clock.advance(TWO_SECONDS - NANO);
+        assert!(next.is_pending());
+        clock.advance(NANO);
+        rests.rollback(next.granted());
+        assert_eq!(semaphore.available_permits(), 1);
+    }
+}
+
+/// A composition that a later part refuses has not begun its work.
+#[test]
+fn throttle_in_a_composition_that_is_refused_keeps_no_permit() {
+    let (_, semaphore, rests) = rests();
+    let full = Arc::new(Semaphore::new(0).max_waiters(0));
+    let both = all((rests, full));
+    assert_eq!(kind(both.enter().wait()), ErrorKind::QueueFull);
+    assert_eq!(kind(both.try_acquire()), ErrorKind::NoPermits);
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+#[test]
+fn throttle_of_a_rate_refunds_a_charge_that_is_rolled_back() {
+    let clock = Clock::manual();
+    let rate = RateLimiter::new(Quota::per_second(10).burst(10)).clock(&clock);
+    let rate = Arc::new(rate);
+    let rests = ReleasedAfter::new(Arc::clone(&rate), TWO_SECONDS).clock(&clock);
+    let permit = rests.try_enter().unwrap();
+    assert_eq!(rests.tick(Some(&permit)), Some(permit.at()));
+    rests.rollback(permit);
+    assert_eq!(rate.snapshot().available, 10);
 }
 
 #[cfg(feature = "tokio")]

@@ -1,22 +1,23 @@
 //! A crawler: one request at a time to each host, 50 ms between two of them, and 64 to all hosts.
 use reqwest_middleware::{ClientBuilder, Result};
 use std::{sync::Arc, time::Duration};
-use tollgate::{Keyed, Semaphore};
-use tollgate_reqwest::{Pauses, PausesMiddleware, ThrottleMiddleware};
+use tollgate::{Keyed, Semaphore, all, throttle::ReleasedAfter};
+use tollgate_reqwest::{Pauses, PausesMiddleware, origin};
 
 mod server;
 
+const REST: Duration = Duration::from_millis(50);
+
 #[tokio::main]
 async fn main() -> Result<()> {
-    let hosts = Arc::new(Keyed::semaphores(1));
-    let by_host = ThrottleMiddleware::by(move |request| {
-        Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
-    });
+    let (hosts, total) = (Arc::new(Keyed::semaphores(1)), Arc::new(Semaphore::new(64)));
     // A paused host holds no slot of the total.
-    let total = Arc::new(Semaphore::new(64));
+    let polite = PausesMiddleware::new(Pauses::new()).behind_by(move |request| {
+        let host = Arc::clone(&hosts).key_owned(origin(request.url()));
+        all((ReleasedAfter::new(host, REST), Arc::clone(&total)))
+    });
     let client = ClientBuilder::new(reqwest::Client::new())
-        .with(by_host.release_after(Duration::from_millis(50)))
-        .with(PausesMiddleware::new(Pauses::new()).behind(total))
+        .with(polite)
         .build();
     let hosts = [server::start().await, server::start().await];
     let pages = (0..20).map(async |page| {

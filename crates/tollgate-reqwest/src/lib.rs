@@ -57,34 +57,33 @@
 //! use std::time::Duration;
 //!
 //! use reqwest_middleware::ClientBuilder;
+//! use tollgate::throttle::ReleasedAfter;
 //! use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
-//! use tollgate_reqwest::{Pauses, PausesMiddleware, ThrottleMiddleware};
+//! use tollgate_reqwest::{Pauses, PausesMiddleware, origin};
 //!
 //! // One request at once to each host, two seconds between two of them, and 64 to all hosts.
 //! let hosts = Arc::new(Keyed::semaphores(1));
-//! let by_host = ThrottleMiddleware::by(move |request| {
-//!     Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
-//! })
-//! .release_after(Duration::from_secs(2));
 //! let slots = Arc::new(Semaphore::new(64));
 //!
 //! // 30 searches a minute. Other routes have no such limit.
 //! let searches = Arc::new(RateLimiter::new(Quota::per_minute(30)));
 //! let polite = PausesMiddleware::new(Pauses::new()).behind_by(move |request| {
+//!     let host = Arc::clone(&hosts).key_owned(origin(request.url()));
 //!     let is_search = request.url().path() == "/search";
-//!     all((is_search.then(|| Arc::clone(&searches)), Arc::clone(&slots)))
+//!     all((
+//!         ReleasedAfter::new(host, Duration::from_secs(2)),
+//!         is_search.then(|| Arc::clone(&searches)),
+//!         Arc::clone(&slots),
+//!     ))
 //! });
 //! # let _ = rustls::crypto::ring::default_provider().install_default();
-//! let client = ClientBuilder::new(reqwest::Client::new())
-//!     .with(by_host)
-//!     .with(polite)
-//!     .build();
+//! let client = ClientBuilder::new(reqwest::Client::new()).with(polite).build();
 //! # drop(client);
 //! ```
 //!
 //! Put the narrow limits first, so that a request that waits for its host holds none of the shared slots. The middleware
-//! with the pauses is the last, because a request must not wait after it. A request that is sent again keeps the slot of its host,
-//! which is paused, and waits as long as the host asks in place of the two seconds.
+//! with the pauses is the last, because a request must not wait after it. A request that is sent again enters all limits
+//! again, after the rest of its host. [`on_answer`](PausesMiddleware::on_answer) lets a host rest for as long as it took.
 //!
 //! # Cancel requests
 //!

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use http::{Extensions, StatusCode};
@@ -82,17 +82,19 @@ use crate::throttle::holding;
 ///
 /// Dropping the future of a request gives up its place, and rolls its permit back if it was not sent. Otherwise it drops
 /// the request, and returns its permit.
-pub struct PausesMiddleware<T = Option<Gate>> {
+pub struct PausesMiddleware<T: Throttle = Option<Gate>> {
     pauses: Pauses,
     retry_if: Arc<RetryIf>,
     gate_of: Arc<GateOf>,
     throttle_of: Option<Arc<ThrottleOf<T>>>,
     limits: Option<ApiLimits<Request>>,
+    on_answer: Option<Arc<OnAnswer<T>>>,
 }
 
 type RetryIf = dyn Fn(&Request, StatusCode) -> bool + Send + Sync;
 type GateOf = dyn Fn(&Url) -> String + Send + Sync;
 type ThrottleOf<T> = dyn Fn(&Request) -> T + Send + Sync;
+type OnAnswer<T> = dyn Fn(&mut <T as Throttle>::Permit, &Response, Duration) + Send + Sync;
 
 impl PausesMiddleware {
     /// Creates a middleware without a throttle.
@@ -109,11 +111,12 @@ impl PausesMiddleware {
             gate_of: Arc::new(origin),
             throttle_of: None,
             limits: None,
+            on_answer: None,
         }
     }
 }
 
-impl<T> PausesMiddleware<T> {
+impl<T: Throttle> PausesMiddleware<T> {
     /// Puts the requests behind a throttle, in place of none. It can be any one, for example [`all`](tollgate::all)
     /// of the slots and the rate.
     ///
@@ -135,7 +138,7 @@ impl<T> PausesMiddleware<T> {
     ///
     /// See [the crate](crate#limits-by-host-and-by-route).
     #[must_use]
-    pub fn behind_by<U>(
+    pub fn behind_by<U: Throttle>(
         self,
         throttle_of: impl Fn(&Request) -> U + Send + Sync + 'static,
     ) -> PausesMiddleware<U> {
@@ -145,7 +148,48 @@ impl<T> PausesMiddleware<T> {
             gate_of: self.gate_of,
             throttle_of: Some(Arc::new(throttle_of)),
             limits: self.limits,
+            on_answer: None,
         }
+    }
+
+    /// Sets a closure that is called with the permit of each request when its response has begun, for example to keep the
+    /// permit of a slow host for longer. It gets the time since the request was sent. Call it after
+    /// [`behind`](Self::behind).
+    ///
+    /// # Examples
+    ///
+    /// One request at once to each host, which then rests for at least two seconds, and for as long as a success took; and
+    /// 64 requests to all hosts:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// use tollgate::throttle::ReleasedAfter;
+    /// use tollgate::{Keyed, Semaphore, all};
+    /// use tollgate_reqwest::{Pauses, PausesMiddleware, origin};
+    ///
+    /// const REST: Duration = Duration::from_secs(2);
+    ///
+    /// let (hosts, total) = (Arc::new(Keyed::semaphores(1)), Arc::new(Semaphore::new(64)));
+    /// let middleware = PausesMiddleware::new(Pauses::new())
+    ///     .behind_by(move |request| {
+    ///         let host = Arc::clone(&hosts).key_owned(origin(request.url()));
+    ///         all((ReleasedAfter::new(host, REST), Arc::clone(&total)))
+    ///     })
+    ///     .on_answer(|(host, _total), response, latency| {
+    ///         if response.status().is_success() {
+    ///             host.set_duration(latency.max(REST));
+    ///         }
+    ///     });
+    /// ```
+    #[must_use]
+    pub fn on_answer(
+        mut self,
+        on_answer: impl Fn(&mut T::Permit, &Response, Duration) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_answer = Some(Arc::new(on_answer));
+        self
     }
 
     /// Keeps the limits of an API as its server counts them. A request enters them after the [throttle](Self::behind), so
@@ -299,10 +343,13 @@ where
             if !call.send() {
                 continue;
             }
-            let (charges, permit) = (charges.disarm(), permit.disarm());
+            let (charges, mut permit) = (charges.disarm(), permit.disarm());
             let copy = call.has_retries_left().then(|| request.try_clone());
             let copy = copy.flatten();
             let mut response = next.clone().run(request, extensions).await?;
+            if let (Some(on_answer), Some(permit)) = (&self.on_answer, &mut permit) {
+                on_answer(permit, &response, call.latency().unwrap_or_default());
+            }
             if let Some(charges) = charges {
                 let (status, headers) = (response.status(), response.headers());
                 let usage = charges.answered(status, headers, SystemTime::now());
@@ -326,7 +373,7 @@ where
     }
 }
 
-impl<T> Clone for PausesMiddleware<T> {
+impl<T: Throttle> Clone for PausesMiddleware<T> {
     fn clone(&self) -> Self {
         Self {
             pauses: self.pauses.clone(),
@@ -334,11 +381,12 @@ impl<T> Clone for PausesMiddleware<T> {
             gate_of: Arc::clone(&self.gate_of),
             throttle_of: self.throttle_of.clone(),
             limits: self.limits.clone(),
+            on_answer: self.on_answer.clone(),
         }
     }
 }
 
-impl<T> fmt::Debug for PausesMiddleware<T> {
+impl<T: Throttle> fmt::Debug for PausesMiddleware<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PausesMiddleware")
             .field("pauses", &self.pauses)

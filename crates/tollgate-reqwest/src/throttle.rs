@@ -9,8 +9,7 @@ use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Body, Request, Response, ResponseBuilderExt};
 use reqwest_middleware::{Error, Middleware, Next, Result};
-use tollgate::semaphore::ReleaseAfter;
-use tollgate::{Clock, Throttle};
+use tollgate::Throttle;
 use tollgate_tower::ThrottledBody;
 
 /// Puts the requests of a client behind a throttle: each waits until it is admitted, in the order of the throttle.
@@ -61,8 +60,6 @@ pub struct ThrottleMiddleware<T> {
     choose: Arc<dyn Fn(&Request) -> T + Send + Sync>,
     timeout: Option<Duration>,
     until_head: bool,
-    rest: Duration,
-    clock: Clock,
 }
 
 impl<T> ThrottleMiddleware<T> {
@@ -90,8 +87,6 @@ impl<T> ThrottleMiddleware<T> {
             choose: Arc::new(choose),
             timeout: None,
             until_head: false,
-            rest: Duration::ZERO,
-            clock: Clock::default(),
         }
     }
 
@@ -134,41 +129,6 @@ impl<T> ThrottleMiddleware<T> {
         self.until_head = true;
         self
     }
-
-    /// Returns the permit of a request only when `duration` has passed since its response ended, or since it failed or
-    /// was dropped. So with one slot for a host, some time passes between two requests to it. No task runs meanwhile. See
-    /// [`ReleaseAfter`].
-    ///
-    /// # Examples
-    ///
-    /// See [the crate](crate#limits-by-host-and-by-route).
-    #[must_use]
-    pub fn release_after(mut self, duration: Duration) -> Self {
-        self.rest = duration;
-        self
-    }
-
-    /// Sets the clock of [`release_after`](Self::release_after), in place of [`Clock::default`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::time::Duration;
-    ///
-    /// use tollgate::{Clock, Semaphore};
-    /// use tollgate_reqwest::ThrottleMiddleware;
-    ///
-    /// // In a test with paused time.
-    /// let slow = ThrottleMiddleware::new(Arc::new(Semaphore::new(1)))
-    ///     .release_after(Duration::from_secs(2))
-    ///     .clock(Clock::tokio());
-    /// ```
-    #[must_use]
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = clock.into();
-        self
-    }
 }
 
 #[async_trait]
@@ -188,7 +148,6 @@ where
             Some(duration) => enter.timeout(duration).await,
         };
         let permit = entered.map_err(Error::middleware)?;
-        let permit = ReleaseAfter::new(permit, self.rest).clock(self.clock.clone());
         // The work is dropped before the permit.
         let answer = next.run(request, extensions).await?;
         Ok(if self.until_head {
@@ -214,7 +173,6 @@ impl<T> Clone for ThrottleMiddleware<T> {
     fn clone(&self) -> Self {
         Self {
             choose: Arc::clone(&self.choose),
-            clock: self.clock.clone(),
             ..*self
         }
     }
@@ -225,7 +183,6 @@ impl<T> fmt::Debug for ThrottleMiddleware<T> {
         f.debug_struct("ThrottleMiddleware")
             .field("timeout", &self.timeout)
             .field("until_head", &self.until_head)
-            .field("release_after", &self.rest)
             .finish_non_exhaustive()
     }
 }

@@ -2,9 +2,10 @@
 //! fair queue is first-in first-out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate::fair::{FairQueue, Share};
-use tollgate::throttle::{BoxThrottle, Weighted};
+use tollgate::throttle::{BoxThrottle, ReleasedAfter, Weighted};
 use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, all, forward};
 use tollgate_observe::{Holders, Observed};
 
@@ -95,6 +96,9 @@ const ALL_OF_THREE: Wrapper = wrapper(|throttle, more| {
 const BOXED: Wrapper =
     wrapper(|throttle, _| AnyThrottle::new(TriesByPolling(BoxThrottle::new(throttle))));
 
+const RELEASED_AFTER: Wrapper =
+    wrapper(|throttle, _| AnyThrottle::new(ReleasedAfter::new(throttle, Duration::ZERO)));
+
 const OBSERVED: Wrapper = wrapper(|throttle, _| AnyThrottle::new(Observed::new(throttle, ())));
 
 const OBSERVED_BY_HOLDERS: Wrapper = wrapper(|throttle, _| {
@@ -164,6 +168,7 @@ wrappers! {
     all_of_two: ALL_OF_TWO;
     all_of_three: ALL_OF_THREE;
     boxed: BOXED;
+    released_after: RELEASED_AFTER;
     observed: OBSERVED;
     observed_by_holders: OBSERVED_BY_HOLDERS;
     fair: FAIR;

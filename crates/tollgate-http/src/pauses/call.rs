@@ -228,6 +228,28 @@ impl<O: Display> Call<O> {
         may
     }
 
+    /// Returns the time since the present attempt was [sent](Self::send), until it is answered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate::Clock;
+    /// use tollgate_http::Pauses;
+    ///
+    /// let clock = Clock::manual();
+    /// let mut call = Pauses::new().clock(&clock).call("https://example.com:443");
+    /// assert_eq!(call.latency(), None);
+    /// assert!(call.send());
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(call.latency(), Some(Duration::from_secs(3)));
+    /// ```
+    pub fn latency(&self) -> Option<Duration> {
+        let (sent, _) = self.sent?;
+        Some(self.shared.now().saturating_since(sent))
+    }
+
     /// Reads the head of the response, and returns what to do with it. `may_repeat` says whether the request can be
     /// sent again.
     ///

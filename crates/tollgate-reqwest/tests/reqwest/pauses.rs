@@ -7,6 +7,7 @@ use reqwest::{ResponseBuilderExt, Url};
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use tokio::time::timeout;
 use tollgate::fair::FairQueue;
+use tollgate::throttle::ReleasedAfter;
 use tollgate::{AcquireError, ErrorKind, Keyed, Throttle};
 use tollgate_reqwest::server_limits::Unit;
 use tollgate_reqwest::{ApiLimit, ApiLimits, Usage, origin};
@@ -151,6 +152,36 @@ async fn limits_charge_no_refusal_and_hold_until_the_usage_is_known() {
     assert_eq!(left(&limits), [38, 88]);
     usage.settle(Unit::Tokens, 3);
     assert_eq!(left(&limits), [38, 95]);
+}
+
+/// The host rests between its requests, also between one that is refused and its repetition, and the slots of all do not.
+#[tokio::test(start_paused = true)]
+async fn on_answer_lets_a_host_rest_for_as_long_as_it_took() {
+    let mut server = Server::new([refusal(1)]);
+    server.latency = 3 * SECOND;
+    let (hosts, total) = (Arc::new(Keyed::semaphores(1)), Arc::new(Semaphore::new(1)));
+    let slots = Arc::clone(&total);
+    let middleware = PausesMiddleware::new(exact())
+        .behind_by(move |request| {
+            let host = Arc::clone(&hosts).key_owned(origin(request.url()));
+            let host = ReleasedAfter::new(host, 2 * SECOND).clock(Clock::tokio());
+            all((host, Arc::clone(&slots)))
+        })
+        .on_answer(|(host, _total), response, latency| {
+            if response.status().is_success() {
+                host.set_duration(2 * latency);
+            }
+        });
+    let client = builder().with(middleware).with(server.clone()).build();
+    let get = async |url| client.get(url).send().await.unwrap().bytes().await;
+    get("http://a.test/").await.unwrap();
+    // A refusal at 3 s, with a pause of a second and a rest of two.
+    assert_eq!(server.times(), [0.0, 5.0]);
+    assert_eq!(total.available_permits(), 1);
+    let (slow, other) = tokio::join!(get("http://a.test/"), get("http://b.test/"));
+    slow.unwrap();
+    other.unwrap();
+    assert_eq!(server.times(), [8.0, 14.0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,19 +401,16 @@ async fn middleware_blocks_the_origin_that_refused_after_a_redirect() {
 
 /// The crawler of the guide, with two slots for all hosts.
 fn crawler(server: &Server) -> ClientWithMiddleware {
-    let hosts = Arc::new(Keyed::semaphores(1));
-    let by_host = ThrottleMiddleware::by(move |request: &Request| {
-        Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
+    let (hosts, total) = (Arc::new(Keyed::semaphores(1)), Arc::new(Semaphore::new(2)));
+    let polite = PausesMiddleware::new(patient()).behind_by(move |request| {
+        let host = Arc::clone(&hosts).key_owned(origin(request.url()));
+        let host = ReleasedAfter::new(host, 2 * SECOND).clock(Clock::tokio());
+        all((host, Arc::clone(&total)))
     });
-    let total = Arc::new(Semaphore::new(2));
-    builder()
-        .with(by_host.release_after(2 * SECOND).clock(Clock::tokio()))
-        .with(PausesMiddleware::new(patient()).behind(total))
-        .with(server.clone())
-        .build()
+    builder().with(polite).with(server.clone()).build()
 }
 
-/// A repeated request waits for the pause in place of the two seconds.
+/// A repeated request waits for the pause and for the two seconds, whichever is longer.
 #[tokio::test(start_paused = true)]
 async fn crawler_leaves_two_seconds_between_requests_to_a_host() {
     let server = Server::new([refusal(3)]);

@@ -10,6 +10,7 @@ use futures::stream::{self, StreamExt};
 use reqwest_middleware::{ClientWithMiddleware, Error};
 use tokio::sync::Semaphore as Signal;
 use tokio::time::timeout;
+use tollgate::throttle::ReleasedAfter;
 use tollgate::{AcquireError, ErrorKind, Keyed};
 
 use super::*;
@@ -185,16 +186,17 @@ async fn new_of_a_dropped_request_returns_its_permit() {
 
 /// Tests the pause after a request that is answered, and after one that is dropped.
 #[tokio::test(start_paused = true)]
-async fn release_after_leaves_time_between_requests_to_a_host() {
+async fn by_host_leaves_time_between_requests_to_it() {
     let mut server = Server::new([]);
     server.latency = SECOND;
     let hosts = Arc::new(Keyed::<String, Semaphore>::semaphores(1));
     let by_host = ThrottleMiddleware::by(move |request: &Request| {
         let host = request.url().host_str().unwrap().to_owned();
-        Arc::clone(&hosts).key_owned(host)
+        let host = Arc::clone(&hosts).key_owned(host);
+        ReleasedAfter::new(host, 2 * SECOND).clock(Clock::tokio())
     });
     let client = builder()
-        .with(by_host.release_after(2 * SECOND).clock(Clock::tokio()))
+        .with(by_host)
         .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(64))))
         .with(server.clone())
         .build();

@@ -1,0 +1,149 @@
+//! [`ReleasedAfter`]: a throttle whose permits are released only some time after the work has ended.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+
+use super::{Inspect, LimitStatus, Polling, Throttle, TryThrottle};
+use crate::concurrency::ReleaseAfter;
+use crate::error::AcquireError;
+use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
+
+/// A throttle whose permits are [released only some time after](ReleaseAfter) the work has ended, for example the
+/// slot of a host that has to rest between two requests. In a composition, only the permit of this part is kept for so
+/// long.
+///
+/// A permit that is [rolled back](Throttle::rollback), because its work has not begun, is returned at once. The
+/// holder of a permit can [change](ReleaseAfter::set_duration) its duration. `T` is any throttle whose permit can move
+/// into a task.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tollgate::throttle::ReleasedAfter;
+/// use tollgate::{Clock, Semaphore, all};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let clock = Clock::manual();
+/// let (host, total) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(64)));
+/// let slow = ReleasedAfter::new(Arc::clone(&host), Duration::from_secs(2)).clock(&clock);
+///
+/// drop(all((slow, Arc::clone(&total))).acquire().await?);
+/// assert_eq!((host.available_permits(), total.available_permits()), (0, 64));
+/// clock.advance(Duration::from_secs(2));
+/// assert_eq!(host.available_permits(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a throttle does nothing until it is entered"]
+pub struct ReleasedAfter<T> {
+    throttle: T,
+    duration: Duration,
+    clock: Clock,
+}
+
+impl<T> ReleasedAfter<T> {
+    /// Keeps the permits of a throttle for `duration` after the end of their work.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn new(throttle: T, duration: Duration) -> Self {
+        Self {
+            throttle,
+            duration,
+            clock: Clock::default(),
+        }
+    }
+
+    /// Sets the clock that measures the time after the end of the work, in place of [`Clock::default`].
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
+        self
+    }
+
+    fn keep<P: Send + 'static>(&self, permit: P) -> ReleaseAfter<P> {
+        ReleaseAfter::new(permit, self.duration).clock(self.clock.clone())
+    }
+}
+
+impl<T: Throttle<Permit: Send + 'static>> Throttle for ReleasedAfter<T> {
+    type Permit = ReleaseAfter<T::Permit>;
+    type Enter = EnterReleasedAfter<T>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        let enter = self.throttle.enter().into_inner();
+        let released = self.clone();
+        Waiting::new(EnterReleasedAfter { enter, released })
+    }
+
+    fn rollback(&self, permit: Self::Permit) {
+        self.throttle.rollback(permit.into_inner());
+    }
+
+    fn enter_now(&self) -> Option<Self::Permit> {
+        let permit = self.throttle.enter_now();
+        permit.map(|permit| self.keep(permit))
+    }
+
+    fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
+        self.throttle.tick(permit.map(|permit| &**permit))
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+        let enter = self.throttle.enter_as_of(tick).into_inner();
+        let released = self.clone();
+        Waiting::new(EnterReleasedAfter { enter, released })
+    }
+
+    fn polling(&self) -> Polling {
+        self.throttle.polling()
+    }
+}
+
+impl<T: TryThrottle<Permit: Send + 'static>> TryThrottle for ReleasedAfter<T> {
+    fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+        let permit = self.throttle.try_enter();
+        permit.map(|permit| self.keep(permit))
+    }
+}
+
+impl<T: Inspect<Permit: Send + 'static>> Inspect for ReleasedAfter<T> {
+    const LIMITS: usize = T::LIMITS;
+
+    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+        self.throttle.inspect(permit.map(|permit| &**permit), each);
+    }
+}
+
+pin_project! {
+    /// The wait for a [`ReleasedAfter`].
+    #[derive(Debug)]
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct EnterReleasedAfter<T: Throttle> {
+        #[pin]
+        enter: T::Enter,
+        released: ReleasedAfter<T>,
+    }
+}
+
+impl<T: Throttle<Permit: Send + 'static>> Future for EnterReleasedAfter<T> {
+    type Output = Result<ReleaseAfter<T::Permit>, AcquireError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let polled = this.enter.poll(context);
+        polled.map_ok(|permit| this.released.keep(permit))
+    }
+}
