@@ -98,7 +98,7 @@ mod wait_queue;
 
 /// The permits of semaphores, and the wait until all of them are returned.
 pub mod semaphore {
-    pub use crate::concurrency::{OwnedPermit, Permit, ReleaseAfter, WaitIdle};
+    pub use crate::concurrency::{OwnedPermit, Permit, ReleaseAfter, Resting, WaitIdle};
 }
 
 /// The permits of a [`Pool`].

@@ -10,6 +10,7 @@ mod idle;
 pub(crate) mod permit;
 pub(crate) mod pool;
 mod release_after;
+mod resting;
 pub(crate) mod semaphore;
 mod throttle;
 
@@ -17,5 +18,6 @@ pub(crate) use self::acquire::Acquire;
 pub use self::idle::WaitIdle;
 pub use self::permit::Permit;
 pub use self::release_after::ReleaseAfter;
+pub use self::resting::Resting;
 pub use self::semaphore::OwnedPermit;
 pub(crate) use self::semaphore::Semaphore;

@@ -22,7 +22,7 @@ use crate::time::{Clock, Deadline};
 /// towards a server, or to let a connection rest.
 ///
 /// [`Permit::release_after`](crate::semaphore::Permit::release_after) wraps a permit, and [`new`](Self::new) wraps any
-/// other guard. Bound to a variable for the time of the work, it keeps the permit for `duration` after the
+/// other guard; [`Resting`](super::Resting) is a throttle with such permits. Bound to a variable for the time of the work, it keeps the permit for `duration` after the
 /// work has ended, also if the work panics or its future is dropped. As a statement,
 /// `permit.release_after(duration);`, it keeps the permit for `duration` from now.
 ///

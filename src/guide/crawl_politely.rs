@@ -26,7 +26,7 @@
 //! use std::time::Duration;
 //!
 //! use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
-//! use tollgate::throttle::ReleasedAfter;
+//! use tollgate::semaphore::Resting;
 //! use tollgate::{Keyed, Semaphore, all};
 //! use tollgate_reqwest::{Pauses, PausesMiddleware, origin};
 //!
@@ -40,7 +40,7 @@
 //!     let polite = PausesMiddleware::new(pauses)
 //!         .behind_by(move |request| {
 //!             let host = Arc::clone(&hosts).key_owned(origin(request.url()));
-//!             all((ReleasedAfter::new(host, REST), Arc::clone(&total)))
+//!             all((Resting::new(host, REST), Arc::clone(&total)))
 //!         })
 //!         // A slow host gets more time, as Scrapy's AutoThrottle gives it.
 //!         .on_answer(|(host, _total), response, latency| {
@@ -62,7 +62,7 @@
 //! # Choices
 //!
 //! - *A different pause for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`, or to
-//!   [`ReleasedAfter`](crate::throttle::ReleasedAfter).
+//!   [`Resting`](crate::semaphore::Resting).
 //! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two permits has its own pause.
 //! - *A rate for each host as well*: [`rate_limiters`](crate::Keyed::rate_limiters), after the host's semaphore:
 //!   `all((host, host_rate, total))`.

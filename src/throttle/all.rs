@@ -32,7 +32,7 @@ use crate::wait::Waiting;
 ///
 /// For calls that do not wait, such as `try_acquire`, the order does not matter. A rate cannot leave a pause
 /// between the end of one call and the start of the next; for that, use a semaphore and
-/// [`release_after`](crate::semaphore::Permit::release_after).
+/// [`release_after`](crate::semaphore::Permit::release_after), or [`Resting`](crate::semaphore::Resting) as a part.
 ///
 /// Put an [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) last, also behind rate limiters: it
 /// measures from the moment its permit is received, so in `all((&adaptive, &rate))` the wait for the

@@ -8,7 +8,6 @@ mod cost;
 mod enter_all;
 mod handles;
 mod optional;
-mod released_after;
 mod rollback_guard;
 pub(crate) mod traits;
 
@@ -18,7 +17,6 @@ pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;
 pub(crate) use self::cost::units;
 pub(crate) use self::handles::handles;
-pub use self::released_after::ReleasedAfter;
 pub use self::rollback_guard::RollbackGuard;
 pub use self::traits::Polling;
 pub(crate) use self::traits::{Throttle, TryThrottle};

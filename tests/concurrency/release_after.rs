@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use tollgate::semaphore::Resting;
 use tollgate::semaphore::{OwnedPermit, ReleaseAfter};
-use tollgate::throttle::ReleasedAfter;
 use tollgate::time::ManualClock;
 use tollgate::{
     Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Throttle, TryThrottle, all,
@@ -212,16 +212,16 @@ fn set_duration_changes_how_long_the_permit_is_held() {
 }
 
 /// Returns a clock, a semaphore of one permit, and the semaphore as a throttle of slow hosts.
-fn rests() -> (ManualClock, Arc<Semaphore>, ReleasedAfter<Arc<Semaphore>>) {
+fn rests() -> (ManualClock, Arc<Semaphore>, Resting<Arc<Semaphore>>) {
     let (clock, semaphore) = (Clock::manual(), Arc::new(Semaphore::new(1)));
-    let rests = ReleasedAfter::new(Arc::clone(&semaphore), TWO_SECONDS).clock(&clock);
+    let rests = Resting::new(Arc::clone(&semaphore), TWO_SECONDS).clock(&clock);
     (clock, semaphore, rests)
 }
 
 #[test]
 fn throttle_holds_each_permit_for_the_duration_however_it_was_entered() {
     let (clock, semaphore, rests) = rests();
-    type Way = fn(&ReleasedAfter<Arc<Semaphore>>) -> ReleaseAfter<OwnedPermit>;
+    type Way = fn(&Resting<Arc<Semaphore>>) -> ReleaseAfter<OwnedPermit>;
     let ways: [Way; 4] = [
         |rests| rests.enter().wait().unwrap(),
         |rests| rests.enter_now().unwrap(),
@@ -262,7 +262,7 @@ fn throttle_of_a_rate_refunds_a_charge_that_is_rolled_back() {
     let clock = Clock::manual();
     let rate = RateLimiter::new(Quota::per_second(10).burst(10)).clock(&clock);
     let rate = Arc::new(rate);
-    let rests = ReleasedAfter::new(Arc::clone(&rate), TWO_SECONDS).clock(&clock);
+    let rests = Resting::new(Arc::clone(&rate), TWO_SECONDS).clock(&clock);
     let permit = rests.try_enter().unwrap();
     assert_eq!(rests.tick(Some(&permit)), Some(permit.at()));
     rests.rollback(permit);

@@ -14,8 +14,8 @@ use tollgate::adaptive::{
 use tollgate::fair::{self, ClassHandle, FairPermit, FairQueue};
 use tollgate::keyed::{Key, WhenFull};
 use tollgate::rate::{Charge, LocalLimiter, MissedTickBehavior, Oversize, Reservation};
-use tollgate::semaphore::{Permit, ReleaseAfter, WaitIdle};
-use tollgate::throttle::{All, BoxThrottle, Cost, ReleasedAfter};
+use tollgate::semaphore::{Permit, ReleaseAfter, Resting, WaitIdle};
+use tollgate::throttle::{All, BoxThrottle, Cost};
 use tollgate::time::{ManualClock, Tick};
 use tollgate::wait::{Timeout, Waiting};
 use tollgate::{
@@ -123,11 +123,11 @@ table! {
 
     // A composition has the traits that all its parts have.
     YES YES YES YES YES YES:
-        ReleasedAfter<Shared>, Cost<&'static Semaphore>, Cost<Shared>, Cost<&'static RateLimiter>, Cost<Rate>,
+        Resting<Shared>, Cost<&'static Semaphore>, Cost<Shared>, Cost<&'static RateLimiter>, Cost<Rate>,
         All<(Shared, Shared)>, All<(Shared, Cost<Rate>)>, All<(Gate, Shared)>, All<Six>;
     YES YES YES YES YES NO:
         Enter<All<(Shared, Shared)>>, Enter<All<(Shared, Rate)>>, Enter<All<(Shared, Option<Shared>)>>,
-        Enter<All<Six>>, Enter<Option<Shared>>, Enter<ReleasedAfter<Shared>>;
+        Enter<All<Six>>, Enter<Option<Shared>>, Enter<Resting<Shared>>;
 
     // An observed throttle has its own traits, as far as its observer has them.
     YES YES YES YES YES YES:

@@ -1,7 +1,7 @@
 //! A crawler: one request at a time to each host, 50 ms between two of them, and 64 to all hosts.
 use reqwest_middleware::{ClientBuilder, Result};
 use std::{sync::Arc, time::Duration};
-use tollgate::{Keyed, Semaphore, all, throttle::ReleasedAfter};
+use tollgate::{Keyed, Semaphore, all, semaphore::Resting};
 use tollgate_reqwest::{Pauses, PausesMiddleware, origin};
 
 mod server;
@@ -14,7 +14,7 @@ async fn main() -> Result<()> {
     // A paused host holds no slot of the total.
     let polite = PausesMiddleware::new(Pauses::new()).behind_by(move |request| {
         let host = Arc::clone(&hosts).key_owned(origin(request.url()));
-        all((ReleasedAfter::new(host, REST), Arc::clone(&total)))
+        all((Resting::new(host, REST), Arc::clone(&total)))
     });
     let client = ClientBuilder::new(reqwest::Client::new())
         .with(polite)

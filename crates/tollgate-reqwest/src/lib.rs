@@ -57,7 +57,7 @@
 //! use std::time::Duration;
 //!
 //! use reqwest_middleware::ClientBuilder;
-//! use tollgate::throttle::ReleasedAfter;
+//! use tollgate::semaphore::Resting;
 //! use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
 //! use tollgate_reqwest::{Pauses, PausesMiddleware, origin};
 //!
@@ -71,7 +71,7 @@
 //!     let host = Arc::clone(&hosts).key_owned(origin(request.url()));
 //!     let is_search = request.url().path() == "/search";
 //!     all((
-//!         ReleasedAfter::new(host, Duration::from_secs(2)),
+//!         Resting::new(host, Duration::from_secs(2)),
 //!         is_search.then(|| Arc::clone(&searches)),
 //!         Arc::clone(&slots),
 //!     ))

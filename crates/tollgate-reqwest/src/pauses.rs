@@ -165,7 +165,7 @@ impl<T: Throttle> PausesMiddleware<T> {
     /// use std::sync::Arc;
     /// use std::time::Duration;
     ///
-    /// use tollgate::throttle::ReleasedAfter;
+    /// use tollgate::semaphore::Resting;
     /// use tollgate::{Keyed, Semaphore, all};
     /// use tollgate_reqwest::{Pauses, PausesMiddleware, origin};
     ///
@@ -175,7 +175,7 @@ impl<T: Throttle> PausesMiddleware<T> {
     /// let middleware = PausesMiddleware::new(Pauses::new())
     ///     .behind_by(move |request| {
     ///         let host = Arc::clone(&hosts).key_owned(origin(request.url()));
-    ///         all((ReleasedAfter::new(host, REST), Arc::clone(&total)))
+    ///         all((Resting::new(host, REST), Arc::clone(&total)))
     ///     })
     ///     .on_answer(|(host, _total), response, latency| {
     ///         if response.status().is_success() {

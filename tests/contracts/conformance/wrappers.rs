@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::fair::{FairQueue, Share};
-use tollgate::throttle::{BoxThrottle, ReleasedAfter, Weighted};
+use tollgate::semaphore::Resting;
+use tollgate::throttle::{BoxThrottle, Weighted};
 use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, all, forward};
 use tollgate_observe::{Holders, Observed};
 
@@ -96,8 +97,8 @@ const ALL_OF_THREE: Wrapper = wrapper(|throttle, more| {
 const BOXED: Wrapper =
     wrapper(|throttle, _| AnyThrottle::new(TriesByPolling(BoxThrottle::new(throttle))));
 
-const RELEASED_AFTER: Wrapper =
-    wrapper(|throttle, _| AnyThrottle::new(ReleasedAfter::new(throttle, Duration::ZERO)));
+const RESTING: Wrapper =
+    wrapper(|throttle, _| AnyThrottle::new(Resting::new(throttle, Duration::ZERO)));
 
 const OBSERVED: Wrapper = wrapper(|throttle, _| AnyThrottle::new(Observed::new(throttle, ())));
 
@@ -168,7 +169,7 @@ wrappers! {
     all_of_two: ALL_OF_TWO;
     all_of_three: ALL_OF_THREE;
     boxed: BOXED;
-    released_after: RELEASED_AFTER;
+    resting: RESTING;
     observed: OBSERVED;
     observed_by_holders: OBSERVED_BY_HOLDERS;
     fair: FAIR;

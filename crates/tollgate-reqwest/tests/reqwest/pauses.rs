@@ -7,7 +7,7 @@ use reqwest::{ResponseBuilderExt, Url};
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use tokio::time::timeout;
 use tollgate::fair::FairQueue;
-use tollgate::throttle::ReleasedAfter;
+use tollgate::semaphore::Resting;
 use tollgate::{AcquireError, ErrorKind, Keyed, Throttle};
 use tollgate_reqwest::server_limits::Unit;
 use tollgate_reqwest::{ApiLimit, ApiLimits, Usage, origin};
@@ -164,7 +164,7 @@ async fn on_answer_lets_a_host_rest_for_as_long_as_it_took() {
     let middleware = PausesMiddleware::new(exact())
         .behind_by(move |request| {
             let host = Arc::clone(&hosts).key_owned(origin(request.url()));
-            let host = ReleasedAfter::new(host, 2 * SECOND).clock(Clock::tokio());
+            let host = Resting::new(host, 2 * SECOND).clock(Clock::tokio());
             all((host, Arc::clone(&slots)))
         })
         .on_answer(|(host, _total), response, latency| {
@@ -404,7 +404,7 @@ fn crawler(server: &Server) -> ClientWithMiddleware {
     let (hosts, total) = (Arc::new(Keyed::semaphores(1)), Arc::new(Semaphore::new(2)));
     let polite = PausesMiddleware::new(patient()).behind_by(move |request| {
         let host = Arc::clone(&hosts).key_owned(origin(request.url()));
-        let host = ReleasedAfter::new(host, 2 * SECOND).clock(Clock::tokio());
+        let host = Resting::new(host, 2 * SECOND).clock(Clock::tokio());
         all((host, Arc::clone(&total)))
     });
     builder().with(polite).with(server.clone()).build()

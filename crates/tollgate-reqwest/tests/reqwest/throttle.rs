@@ -10,7 +10,7 @@ use futures::stream::{self, StreamExt};
 use reqwest_middleware::{ClientWithMiddleware, Error};
 use tokio::sync::Semaphore as Signal;
 use tokio::time::timeout;
-use tollgate::throttle::ReleasedAfter;
+use tollgate::semaphore::Resting;
 use tollgate::{AcquireError, ErrorKind, Keyed};
 
 use super::*;
@@ -193,7 +193,7 @@ async fn by_host_leaves_time_between_requests_to_it() {
     let by_host = ThrottleMiddleware::by(move |request: &Request| {
         let host = request.url().host_str().unwrap().to_owned();
         let host = Arc::clone(&hosts).key_owned(host);
-        ReleasedAfter::new(host, 2 * SECOND).clock(Clock::tokio())
+        Resting::new(host, 2 * SECOND).clock(Clock::tokio())
     });
     let client = builder()
         .with(by_host)

@@ -1,4 +1,4 @@
-//! [`ReleasedAfter`]: a throttle whose permits are released only some time after the work has ended.
+//! [`Resting`]: a throttle whose permits are released only some time after the work has ended.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use super::{Inspect, LimitStatus, Polling, Throttle, TryThrottle};
-use crate::concurrency::ReleaseAfter;
+use super::ReleaseAfter;
 use crate::error::AcquireError;
+use crate::status::LimitStatus;
+use crate::throttle::{Inspect, Polling, Throttle, TryThrottle};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 
@@ -25,14 +26,14 @@ use crate::wait::Waiting;
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tollgate::throttle::ReleasedAfter;
+/// use tollgate::semaphore::Resting;
 /// use tollgate::{Clock, Semaphore, all};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tollgate::AcquireError> {
 /// let clock = Clock::manual();
 /// let (host, total) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(64)));
-/// let slow = ReleasedAfter::new(Arc::clone(&host), Duration::from_secs(2)).clock(&clock);
+/// let slow = Resting::new(Arc::clone(&host), Duration::from_secs(2)).clock(&clock);
 ///
 /// drop(all((slow, Arc::clone(&total))).acquire().await?);
 /// assert_eq!((host.available_permits(), total.available_permits()), (0, 64));
@@ -43,13 +44,13 @@ use crate::wait::Waiting;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a throttle does nothing until it is entered"]
-pub struct ReleasedAfter<T> {
+pub struct Resting<T> {
     throttle: T,
     duration: Duration,
     clock: Clock,
 }
 
-impl<T> ReleasedAfter<T> {
+impl<T> Resting<T> {
     /// Keeps the permits of a throttle for `duration` after the end of their work.
     ///
     /// # Examples
@@ -78,14 +79,14 @@ impl<T> ReleasedAfter<T> {
     }
 }
 
-impl<T: Throttle<Permit: Send + 'static>> Throttle for ReleasedAfter<T> {
+impl<T: Throttle<Permit: Send + 'static>> Throttle for Resting<T> {
     type Permit = ReleaseAfter<T::Permit>;
-    type Enter = EnterReleasedAfter<T>;
+    type Enter = EnterResting<T>;
 
     fn enter(&self) -> Waiting<Self::Enter> {
         let enter = self.throttle.enter().into_inner();
-        let released = self.clone();
-        Waiting::new(EnterReleasedAfter { enter, released })
+        let resting = self.clone();
+        Waiting::new(EnterResting { enter, resting })
     }
 
     fn rollback(&self, permit: Self::Permit) {
@@ -103,8 +104,8 @@ impl<T: Throttle<Permit: Send + 'static>> Throttle for ReleasedAfter<T> {
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
         let enter = self.throttle.enter_as_of(tick).into_inner();
-        let released = self.clone();
-        Waiting::new(EnterReleasedAfter { enter, released })
+        let resting = self.clone();
+        Waiting::new(EnterResting { enter, resting })
     }
 
     fn polling(&self) -> Polling {
@@ -112,14 +113,14 @@ impl<T: Throttle<Permit: Send + 'static>> Throttle for ReleasedAfter<T> {
     }
 }
 
-impl<T: TryThrottle<Permit: Send + 'static>> TryThrottle for ReleasedAfter<T> {
+impl<T: TryThrottle<Permit: Send + 'static>> TryThrottle for Resting<T> {
     fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
         let permit = self.throttle.try_enter();
         permit.map(|permit| self.keep(permit))
     }
 }
 
-impl<T: Inspect<Permit: Send + 'static>> Inspect for ReleasedAfter<T> {
+impl<T: Inspect<Permit: Send + 'static>> Inspect for Resting<T> {
     const LIMITS: usize = T::LIMITS;
 
     fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
@@ -128,22 +129,22 @@ impl<T: Inspect<Permit: Send + 'static>> Inspect for ReleasedAfter<T> {
 }
 
 pin_project! {
-    /// The wait for a [`ReleasedAfter`].
+    /// The wait for a [`Resting`].
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited"]
-    pub struct EnterReleasedAfter<T: Throttle> {
+    pub struct EnterResting<T: Throttle> {
         #[pin]
         enter: T::Enter,
-        released: ReleasedAfter<T>,
+        resting: Resting<T>,
     }
 }
 
-impl<T: Throttle<Permit: Send + 'static>> Future for EnterReleasedAfter<T> {
+impl<T: Throttle<Permit: Send + 'static>> Future for EnterResting<T> {
     type Output = Result<ReleaseAfter<T::Permit>, AcquireError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let polled = this.enter.poll(context);
-        polled.map_ok(|permit| this.released.keep(permit))
+        polled.map_ok(|permit| this.resting.keep(permit))
     }
 }
