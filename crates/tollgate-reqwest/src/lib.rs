@@ -115,9 +115,11 @@
 struct Readme;
 
 mod pauses;
+mod refusals;
 mod throttle;
 
 pub use self::pauses::{PausesMiddleware, origin};
+pub use self::refusals::Refusals;
 pub use self::throttle::ThrottleMiddleware;
 #[doc(no_inline)]
 pub use tollgate_http::{ApiLimit, ApiLimits, Charged, Paused, Pauses, Usage, server_limits};

@@ -1,11 +1,13 @@
 //! Requests that wait for as long as servers ask. `tollgate-http` decides the meaning of a response.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use http::header::RETRY_AFTER;
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response, Url, redirect};
 use reqwest_middleware::{Error, Middleware, Next, Result};
@@ -13,6 +15,7 @@ use tollgate::throttle::RollbackGuard;
 use tollgate::{Gate, Throttle};
 use tollgate_http::{ApiLimits, NextStep, Paused, Pauses};
 
+use crate::refusals::Refusals;
 use crate::throttle::holding;
 
 /// Makes a client wait for as long as a server asks, keep its own limits in the right order, and repeat refused
@@ -89,6 +92,7 @@ pub struct PausesMiddleware<T: Throttle = Option<Gate>> {
     throttle_of: Option<Arc<ThrottleOf<T>>>,
     limits: Option<ApiLimits<Request>>,
     on_answer: Option<Arc<OnAnswer<T>>>,
+    refusals: Option<Refusals>,
 }
 
 type RetryIf = dyn Fn(&Request, StatusCode) -> bool + Send + Sync;
@@ -112,6 +116,7 @@ impl PausesMiddleware {
             throttle_of: None,
             limits: None,
             on_answer: None,
+            refusals: None,
         }
     }
 }
@@ -149,7 +154,19 @@ impl<T: Throttle> PausesMiddleware<T> {
             throttle_of: Some(Arc::new(throttle_of)),
             limits: self.limits,
             on_answer: None,
+            refusals: self.refusals,
         }
+    }
+
+    /// Understands refusals that ask for a wait in their body, in place of a field.
+    ///
+    /// # Examples
+    ///
+    /// See [`Refusals`].
+    #[must_use]
+    pub fn refusals(mut self, refusals: Refusals) -> Self {
+        self.refusals = Some(refusals);
+        self
     }
 
     /// Sets a closure that is called with the permit of each request when its response has begun, for example to keep the
@@ -357,11 +374,20 @@ where
                     response.extensions_mut().insert(usage);
                 }
             }
-            let (status, headers) = (response.status(), response.headers());
+            let mut asked = None;
+            if let Some(refusals) = &self.refusals {
+                (response, asked) = refusals.read(response).await;
+            }
+            let (status, mut headers) = (response.status(), Cow::Borrowed(response.headers()));
+            if let Some(wait) = asked {
+                // What the body asks for, as a field.
+                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+                headers.to_mut().insert(RETRY_AFTER, seconds.into());
+            }
             let may_retry = copy.as_ref().is_some_and(|it| (self.retry_if)(it, status));
             let step = match self.gate_of_response(&response) {
-                Some(gate) => call.answered_by(gate, status, headers, may_retry),
-                None => call.answered(status, headers, may_retry),
+                Some(gate) => call.answered_by(gate, status, &headers, may_retry),
+                None => call.answered(status, &headers, may_retry),
             };
             match (step, copy) {
                 // The resources of the refusal are free during the wait.
@@ -382,6 +408,7 @@ impl<T: Throttle> Clone for PausesMiddleware<T> {
             throttle_of: self.throttle_of.clone(),
             limits: self.limits.clone(),
             on_answer: self.on_answer.clone(),
+            refusals: self.refusals.clone(),
         }
     }
 }

@@ -160,13 +160,19 @@ where
 
 /// Moves the permit into the body of a response.
 pub(crate) fn holding<P: Send + Sync + 'static>(answer: Response, permit: P) -> Response {
+    let (answer, body) = with_body(answer);
+    answer(Body::wrap(ThrottledBody::holding(body, Some(permit))))
+}
+
+/// Takes the body out of a response. Returns the rest as a function of the new body.
+pub(crate) fn with_body(answer: Response) -> (impl FnOnce(Body) -> Response, Body) {
     // The conversion through `http` loses the URL of a response.
     let url = http::Response::builder().url(answer.url().clone());
     let (url, ()) = url.body(()).expect("it has nothing invalid").into_parts();
-    let answer = http::Response::<Body>::from(answer);
-    let mut answer = answer.map(|body| Body::wrap(ThrottledBody::holding(body, Some(permit))));
-    answer.extensions_mut().extend(url.extensions);
-    Response::from(answer)
+    let (mut head, body) = http::Response::<Body>::from(answer).into_parts();
+    head.extensions.extend(url.extensions);
+    let answer = |body| Response::from(http::Response::from_parts(head, body));
+    (answer, body)
 }
 
 impl<T> Clone for ThrottleMiddleware<T> {

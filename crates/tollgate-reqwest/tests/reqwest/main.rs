@@ -2,6 +2,7 @@
 //! is exact, and on loopback.
 
 mod pauses;
+mod refusals;
 mod throttle;
 
 use std::collections::VecDeque;

@@ -1,0 +1,174 @@
+//! [`Refusals`]: refusals that ask for a wait in their body, which is read and handed on.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use reqwest::{Body, Response};
+
+use crate::throttle::with_body;
+
+/// The most that is read of a body.
+const MAX_READ: usize = 64 * 1024;
+
+/// How refusals ask for a wait in their body, for [`PausesMiddleware`](crate::PausesMiddleware::refusals).
+///
+/// At most 64 KiB of a body are read, before the response is returned or the request is repeated. The caller gets the
+/// whole body all the same. A body that stalls is waited for, within the timeouts of reqwest.
+#[derive(Clone)]
+pub struct Refusals {
+    reads: Arc<Reads>,
+    wait: Arc<WaitOf>,
+}
+
+type Reads = dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync;
+type WaitOf = dyn Fn(&[u8]) -> Option<Duration> + Send + Sync;
+
+impl Refusals {
+    /// Reads the body of responses with such a head, and takes from it how long the server asks to wait, if it refuses
+    /// the request.
+    ///
+    /// # Examples
+    ///
+    /// Telegram's bots have the wait in the body of a 429:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use serde::Deserialize;
+    /// use tollgate_reqwest::{Pauses, PausesMiddleware, Refusals};
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Refusal {
+    ///     parameters: Parameters,
+    /// }
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Parameters {
+    ///     retry_after: u64,
+    /// }
+    ///
+    /// let telegram = Refusals::by_body(
+    ///     |status, _| status == 429,
+    ///     |body| {
+    ///         let refusal: Refusal = serde_json::from_slice(body).ok()?;
+    ///         Some(Duration::from_secs(refusal.parameters.retry_after))
+    ///     },
+    /// );
+    /// let middleware = PausesMiddleware::new(Pauses::new()).refusals(telegram);
+    /// ```
+    pub fn by_body(
+        reads: impl Fn(StatusCode, &HeaderMap) -> bool + Send + Sync + 'static,
+        wait: impl Fn(&[u8]) -> Option<Duration> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            reads: Arc::new(reads),
+            wait: Arc::new(wait),
+        }
+    }
+
+    /// Understands the secondary limits of GitHub: a 403 or 429 without `Retry-After` whose body speaks of a secondary rate
+    /// limit asks for a minute, [as GitHub documents]. A 403 for a right that is missing has the same fields, and pauses
+    /// nobody.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_reqwest::{Pauses, PausesMiddleware, Refusals};
+    ///
+    /// let middleware = PausesMiddleware::new(Pauses::new()).refusals(Refusals::github());
+    /// ```
+    ///
+    /// [as GitHub documents]: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+    pub fn github() -> Self {
+        const WORDS: &[u8] = b"secondary rate limit";
+        Self::by_body(
+            |status, headers| {
+                let refuses = matches!(status.as_u16(), 403 | 429);
+                refuses && !headers.contains_key(http::header::RETRY_AFTER)
+            },
+            |body| {
+                let is_secondary = |part: &[u8]| part.eq_ignore_ascii_case(WORDS);
+                let is_secondary = body.windows(WORDS.len()).any(is_secondary);
+                is_secondary.then_some(Duration::from_secs(60))
+            },
+        )
+    }
+
+    /// Reads how long a response asks to wait, if that is in its body. Returns it with its whole body.
+    pub(crate) async fn read(&self, response: Response) -> (Response, Option<Duration>) {
+        if !(self.reads)(response.status(), response.headers()) {
+            return (response, None);
+        }
+        let (response, mut body) = with_body(response);
+        let (mut frames, mut read) = (VecDeque::new(), Vec::new());
+        while read.len() < MAX_READ {
+            let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+            let Some(frame) = frame else {
+                break;
+            };
+            if let Ok(Some(data)) = frame.as_ref().map(Frame::data_ref) {
+                let room = MAX_READ - read.len();
+                read.extend_from_slice(&data[..data.len().min(room)]);
+            }
+            let failed = frame.is_err();
+            frames.push_back(frame);
+            if failed {
+                break;
+            }
+        }
+        let wait = (self.wait)(&read);
+        let response = response(Body::wrap(Read { frames, body }));
+        (response, wait)
+    }
+}
+
+impl fmt::Debug for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusals").finish_non_exhaustive()
+    }
+}
+
+/// A body of which the first frames were read.
+struct Read {
+    frames: VecDeque<Result<Frame<<Body as HttpBody>::Data>, reqwest::Error>>,
+    body: Body,
+}
+
+impl HttpBody for Read {
+    type Data = <Body as HttpBody>::Data;
+    type Error = reqwest::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, reqwest::Error>>> {
+        match self.frames.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None => Pin::new(&mut self.body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let read = self.frames.iter().filter_map(|frame| frame.as_ref().ok());
+        let read = read.filter_map(Frame::data_ref);
+        let read: u64 = read.map(|data| data.len() as u64).sum();
+        let rest = self.body.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(read + rest.lower());
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(read + upper);
+        }
+        hint
+    }
+}
