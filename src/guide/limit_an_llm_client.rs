@@ -1,80 +1,61 @@
-//! Limit an LLM client: requests and tokens per minute together, although the tokens of a call are only known
-//! afterwards.
+//! Limit an LLM client: requests and tokens per minute together, as the provider counts them, although the tokens of a
+//! request are only known afterwards.
 //!
-//! Before a call is sent, the program holds its estimate: the tokens of the prompt plus `max_tokens`. When the response
-//! reports the usage, the rest is returned. The response also reports the provider's count, which includes other
-//! users of the key.
+//! A provider has a limit of requests, and one of tokens or two, of input and of output. A request enters all of them
+//! together when the last one has room. Its response has fields that say what remains of each limit; they include
+//! other users of the key.
 //!
 //! ```toml
 //! [dependencies]
-//! http = "1"
+//! reqwest = "0.13"
+//! reqwest-middleware = "0.5"
+//! serde_json = "1"
 //! tokio = { version = "1.49", features = ["full"] }
-//! tollgate = { path = "../tollgate" }
-//! tollgate-http = { path = "../tollgate/crates/tollgate-http" }
+//! tollgate-reqwest = { path = "../tollgate/crates/tollgate-reqwest" }
 //! ```
 //!
-//! ```
+//! ```no_run
 #![doc = include_str!("programs/llm_client.rs")]
-//!
-//! // For each call.
-//! # async fn example(limits: &Limits, client: &Client) -> Result<(), AcquireError> {
-//! let text = loop {
-//!     let call = limits.begin(500 + 1_000).await?;
-//!     // With reqwest, async-openai or any other client. Clone the fields before the body is read.
-//!     let answer = client.send("a prompt of 500 tokens", "max_tokens: 1000").await;
-//!     limits.end(call, answer.status, &answer.headers, answer.used);
-//!     if answer.status != StatusCode::TOO_MANY_REQUESTS {
-//!         break answer.text;
-//!     }
-//! };
-//! # drop(text);
-//! # Ok(())
-//! # }
-//! # struct Client;
-//! # struct Answer { status: StatusCode, headers: HeaderMap, used: u64, text: String }
-//! # impl Client {
-//! #     async fn send(&self, _: &str, _: &str) -> Answer {
-//! #         Answer { status: StatusCode::OK, headers: HeaderMap::new(), used: 700, text: String::new() }
-//! #     }
-//! # }
-//! # fn main() {
-//! # let limits = Limits::new(500, 90_000, Algorithm::Gcra);
-//! # drop(example(&limits, &Client));
-//! # }
 //! ```
 //!
-//! In the simulation `llm_client`, an example of the repository, with 64 callers on a key of their own and providers that count in
-//! three ways, this program uses 96 to 99 % of the tokens of an ideal client that knows the provider's state,
-//! and less than 0.5 % of its calls are refused.
+//! After a refusal, nothing is sent for as long as the provider asks, and the request is repeated. See [Limit an API
+//! client](super::limit_an_api_client).
+//!
+//! # What does a provider charge?
+//!
+//! What counts is what the *provider* charges, and not what the model has used:
+//!
+//! | the provider charges | the limit |
+//! |---|---|
+//! | a number that is known when a request is sent, such as the larger of the prompt and `max_tokens` | `.cost(..)` |
+//! | an estimate, and returns the unused part; or what was used | `.hold(..)` with the most that a request may use; the `Usage` of the response settles it |
+//! | failed requests, too, as OpenAI documents | `.charged(..)`, which returns `Charged::Estimate`. By default a refusal costs nothing. |
+//! | nothing for a request that fails in another way | `.charged(..)`, which returns `Charged::Exactly(0)` for its status |
 //!
 //! # Choices
 //!
-//! - *The algorithm*: [`Gcra`](crate::Algorithm::Gcra) for a bucket that refills evenly, as OpenAI and
-//!   Anthropic describe theirs; [`FixedWindow`](crate::Algorithm::FixedWindow) for one that restarts each
-//!   minute. For a limit in any minute, [`SlidingLog`](crate::Algorithm::SlidingLog) counts requests. Do not
-//!   count tokens with it: it takes memory and time for each of them, and a hold there is a charge that ages
-//!   while its call runs. `Gcra` with a burst of `b` and `N - b` a minute admits at most `N` in any minute.
-//! - *The margin*: the limiters have 2 % less than the provider, and their minute is 100 ms longer, because the
-//!   provider counts with its own clock, and calls do not all take equally long to arrive. A log with exactly the
-//!   provider's quota is refused several times.
-//! - *Other users of the same key* appear in the provider's count, but only when a response arrives. If they use
-//!   much of the quota, space the calls for each limit, as [`follow`](crate::RateLimiter::follow) shows; otherwise
-//!   the provider refuses many of them. For tokens, give the second limiter a burst of the largest estimate.
-//! - *A limit per second or per day*: change the period and the margin in `Limits::new`.
-//! - *Calls that fail*: dropping a [`Hold`](crate::rate::Hold) counts its estimate. If the provider counts nothing for
-//!   a failed call, `settle(0)`.
-//! - *Streamed responses*: keep the `Call` until the stream ends, because its end reports the usage. Follow the
-//!   fields as soon as they arrive: [`Hold::charge`](crate::rate::Hold::charge) is the charge that they belong to.
-//! - *At most N at once*: put a [`Semaphore`](crate::Semaphore) first into [`all`](crate::all).
-//! - *A key for each user*: use a `Limits` for each, or limit tokens by [key](crate::Keyed) without holds.
+//! - *The algorithm*: a bucket that refills evenly, as OpenAI and Anthropic describe theirs; `.algorithm(..)` with
+//!   [`FixedWindow`](crate::Algorithm::FixedWindow) for one that restarts each minute.
+//! - *A limit per second or per day*: the period of `ApiLimit::new`. If a provider reports several windows of one unit, choose
+//!   one by `.follow(..)`.
+//! - *Other users of the same key* appear in the fields of the responses. If they use up what remains, add
+//!   `.spaced()`. Without such fields nobody tells you: set the limit to your share.
+//! - *Streamed responses*: keep the `Usage` until the stream ends, because its last event reports the usage.
+//! - *At most N at once*: `.behind(slots)` of the middleware, with a [`Semaphore`](crate::Semaphore).
+//! - *A self-hosted server* has a limit of requests at once, and none of a minute: `.behind(slots)` alone.
+//! - *async-openai*: it takes a service of tower that sends its requests, so a client with this middleware fits in. `tools/clients`
+//!   in the repository has it in 26 lines.
+//! - *Any other client*: `ApiLimits` of the crate [`tollgate-http`]: enter `limits.call(&request)`, send the
+//!   request, and pass the head of the response to the charges.
+//! - *A key for each user*: use `ApiLimits` for each, or limit tokens by [key](crate::Keyed) without holds.
 //!
 //! # Traps
 //!
-//! - An estimate above the limit, less its margin, is refused with
+//! - An estimate above the limit, less its margin of 2 %, is refused with
 //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
-//! - A pause spends the burst of the requests: after it, they start at the rate.
-//! - The sum of all holds is at most the burst. With a burst below `callers * estimate`, calls wait for
-//!   one another's responses.
-//! - A [`settle`](crate::RateLimiter::settle) without a hold returns only the part that time has not paid off yet: nothing,
-//!   for calls that take seconds.
+//! - The sum of all holds is at most the limit. If calls are slow and their estimates are high, they wait for one
+//!   another's responses. A lower `max_tokens` lets more of them run.
+//! - A `Usage` that is dropped unsettled counts as the estimate; so does a request that was cancelled.
 //! - Each process follows on its own. Several processes see each other only through the provider's count.
+//!
+//! [`tollgate-http`]: https://docs.rs/tollgate-http/latest/tollgate_http/

@@ -36,7 +36,7 @@
 //! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for) and [`resume`](crate::RateLimiter::resume); any throttle, `Gate::block_for(..)` in front of it; a semaphore, `set_permits(0)` |
 //! | shut down | `close()`, then `wait_idle()` |
 //! | keep a semaphore of tokio or async-lock | use it as a [`Throttle`](crate::Throttle) |
-//! | limit requests and tokens of a language model | [`RateLimiter::hold`](crate::RateLimiter::hold) and [`follow`](crate::RateLimiter::follow) |
+//! | keep the limits of an API as its server counts them, such as tokens of a language model | [`tollgate_http::ApiLimits`]; for other servers, [`RateLimiter::hold`](crate::RateLimiter::hold) and [`follow`](crate::RateLimiter::follow) |
 //! | limit a stream, or tick at a rate | `stream.for_each_limited(..)`, `stream.buffer_limited(..)`, `limiter.ticks()` of [`tollgate-io`] |
 //! | limit the bandwidth of readers, writers and HTTP bodies | `stream.throttled(&limiter)` of [`tollgate-io`] |
 //! | limit an object store | [`tollgate-object-store`] |
@@ -62,26 +62,27 @@
 //!    pauses when the server asks for one.
 //! 2. [Limit an LLM client](limit_an_llm_client): requests and tokens per minute.
 //! 3. [Crawl politely](crawl_politely): one request at a time to each host, and a pause between two of them.
-//! 4. [Cap parallel uploads](cap_parallel_uploads): at most N at once.
+//! 4. [Send webhooks](send_webhooks): a rate and slots for each receiver, and events that are sent again.
+//! 5. [Cap parallel uploads](cap_parallel_uploads): at most N at once.
 //!
 //! Services:
 //!
-//! 5. [`tollgate_tower::guide`]: limit an HTTP service (axum, hyper, tonic), by address and in total.
-//! 6. [Limit each tenant](per_tenant_limits): the same limit for each address, user or tenant.
-//! 7. [Limit messages](limit_messages): a websocket, a Kafka consumer.
-//! 8. [Limit work that has a pool](limit_a_pool): rayon, sqlx.
-//! 9. [`tollgate_io::guide`]: limit bandwidth, bytes per second of readers, writers and bodies.
-//! 10. [Share a limit](share_a_limit): one quota for several processes or machines, also on Redis.
+//! 6. [`tollgate_tower::guide`]: limit an HTTP service (axum, hyper, tonic), by address and in total.
+//! 7. [Limit each tenant](per_tenant_limits): the same limit for each address, user or tenant.
+//! 8. [Limit messages](limit_messages): a websocket, a Kafka consumer.
+//! 9. [Limit work that has a pool](limit_a_pool): rayon, sqlx.
+//! 10. [`tollgate_io::guide`]: limit bandwidth, bytes per second of readers, writers and bodies.
+//! 11. [Share a limit](share_a_limit): one quota for several processes or machines, also on Redis.
 //!
 //! Everywhere:
 //!
-//! 11. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
-//! 12. [Test code that waits](test_code_that_waits): exact times, without sleeping.
-//! 13. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
+//! 12. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
+//! 13. [Test code that waits](test_code_that_waits): exact times, without sleeping.
+//! 14. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
 //!     long.
-//! 14. [Decide who goes first](who_goes_first): priorities and fair shares.
-//! 15. [Find the right limit](find_the_right_limit): a limit that measures what a backend can handle.
-//! 16. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
+//! 15. [Decide who goes first](who_goes_first): priorities and fair shares.
+//! 16. [Find the right limit](find_the_right_limit): a limit that measures what a backend can handle.
+//! 17. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
 //!
 //! [Coming from another crate](crate::migrate)? There is a table for each.
 //! [What each throttle guarantees](crate::guarantees) is a table for reference.
@@ -91,6 +92,7 @@
 //! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/
 //! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
 //! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/
+//! [`tollgate_http::ApiLimits`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.ApiLimits.html
 //! [`tollgate_http::ClientIp`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.ClientIp.html
 //! [`tollgate_http::Pauses`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.Pauses.html
 //! [`tollgate_http::server_limits`]: https://docs.rs/tollgate-http/latest/tollgate_http/server_limits/index.html
@@ -113,6 +115,7 @@ pub mod limit_an_api_client;
 pub mod limit_an_llm_client;
 pub mod limit_messages;
 pub mod per_tenant_limits;
+pub mod send_webhooks;
 pub mod share_a_limit;
 pub mod test_code_that_waits;
 pub mod when_not_to_use;

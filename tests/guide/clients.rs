@@ -383,3 +383,183 @@ mod limit_rayon {
         assert_eq!(results.iter().sum::<u32>(), 5050);
     }
 }
+
+/// Stands in for the network.
+mod network {
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
+
+    use axum::http::{Extensions, Response};
+    use reqwest_middleware::{Middleware, Next, Result};
+    use tokio::time::{Duration, Instant};
+
+    /// Returns these answers, and 200 after them. It remembers when requests came, and what they asked for.
+    #[derive(Clone)]
+    pub(super) struct Server {
+        begun: Instant,
+        pub(super) came: Arc<Mutex<Vec<(Duration, String)>>>,
+        answers: Arc<Mutex<VecDeque<Response<String>>>>,
+    }
+
+    impl Server {
+        pub(super) fn new(answers: impl IntoIterator<Item = Response<String>>) -> Self {
+            Self {
+                begun: Instant::now(),
+                came: Arc::default(),
+                answers: Arc::new(Mutex::new(answers.into_iter().collect())),
+            }
+        }
+    }
+
+    pub(super) fn answer(status: u16, fields: &[(&str, &str)], text: &str) -> Response<String> {
+        let mut answer = Response::builder().status(status);
+        for (name, value) in fields {
+            answer = answer.header(*name, *value);
+        }
+        answer.body(text.to_owned()).unwrap()
+    }
+
+    #[async_trait::async_trait]
+    impl Middleware for Server {
+        async fn handle(
+            &self,
+            request: reqwest::Request,
+            _: &mut Extensions,
+            _: Next<'_>,
+        ) -> Result<reqwest::Response> {
+            let url = request.url().to_string();
+            self.came.lock().unwrap().push((self.begun.elapsed(), url));
+            let answer = self.answers.lock().unwrap().pop_front();
+            Ok(answer.unwrap_or_default().into())
+        }
+    }
+}
+
+mod llm_client {
+    include!("../../src/guide/programs/llm_client.rs");
+
+    use super::network::{Server, answer};
+
+    const URL: &str = "http://api.test/v1/messages";
+
+    fn question() -> Value {
+        json!({ "max_tokens": 1_000, "messages": "x".repeat(1_960) })
+    }
+
+    fn left(limits: &ApiLimits<Request>) -> Vec<u64> {
+        let limiters = limits.limiters();
+        limiters.map(|it| it.snapshot().available).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ask_of_openai_charges_the_larger_of_prompt_and_max_tokens() {
+        let limits = openai();
+        let text = r#"{"usage": {"total_tokens": 700}}"#;
+        let refusal = answer(429, &[("retry-after", "1")], "");
+        let server = Server::new([refusal, answer(200, &[], text)]);
+        let client = client(reqwest::Client::new(), limits.clone());
+        let client = client.with(server.clone()).build();
+        ask(&client, URL, &question()).await.unwrap();
+        // Both were charged, and a second has passed.
+        assert_eq!(server.came.lock().unwrap().len(), 2);
+        assert_eq!(left(&limits)[0], 490 - 1);
+        assert!((88_200 - 2_000..88_200 - 400).contains(&left(&limits)[1]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ask_of_anthropic_charges_input_and_output_apart() {
+        let limits = anthropic();
+        let text = r#"{"usage": {"input_tokens": 490, "output_tokens": 70}}"#;
+        let fields = [("anthropic-ratelimit-requests-remaining", "20")];
+        let server = Server::new([answer(200, &fields, text)]);
+        let client = client(reqwest::Client::new(), limits.clone());
+        let client = client.with(server).build();
+        ask(&client, URL, &question()).await.unwrap();
+        let prompt = question().to_string().len() as u64 / 4;
+        assert_eq!(left(&limits), [18, 29_400 - prompt, 7_840 - 70]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ask_of_a_gateway_charges_what_was_used() {
+        let limits = gateway();
+        let text = r#"{"usage": {"total_tokens": 600}}"#;
+        let server = Server::new([answer(200, &[], text), answer(500, &[], "")]);
+        let client = client(reqwest::Client::new(), limits.clone());
+        let client = client.with(server).build();
+        ask(&client, URL, &question()).await.unwrap();
+        assert_eq!(left(&limits), [980_000 - 600]);
+        // What is unknown counts as estimated.
+        assert!(ask(&client, URL, &question()).await.is_err());
+        assert!(left(&limits)[0] < 980_000 - 1_600);
+    }
+}
+
+mod send_webhooks {
+    include!("../../src/guide/programs/send_webhooks.rs");
+
+    use super::network::{Server, answer};
+    use futures::future::join_all;
+
+    fn deliver_to<'a>(
+        client: &'a ClientWithMiddleware,
+        url: &'a str,
+    ) -> impl Future<Output = Outcome> + 'a {
+        deliver(client, url, "msg_1", "paid".to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deliver_to_one_receiver_keeps_its_rate() {
+        let server = Server::new([]);
+        let client = client(reqwest::Client::new()).with(server.clone()).build();
+        let events = (0..21).map(|_| deliver_to(&client, "http://a.test/"));
+        assert!(
+            join_all(events)
+                .await
+                .iter()
+                .all(|it| *it == Outcome::Delivered)
+        );
+        let came = server.came.lock().unwrap();
+        assert_eq!(came.last().unwrap().0, Duration::from_secs(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deliver_to_a_receiver_that_is_down_holds_up_no_other() {
+        let server = Server::new([answer(503, &[("retry-after", "60")], "")]);
+        let client = client(reqwest::Client::new()).with(server.clone()).build();
+        let down = (0..200).map(|_| deliver_to(&client, "http://down.test/"));
+        let others = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let urls: Vec<_> = (0..64).map(|it| format!("http://{it}.test/")).collect();
+            let events = urls.iter().map(|url| deliver_to(&client, url));
+            join_all(events).await;
+            server.came.lock().unwrap().last().unwrap().0
+        };
+        let (down, last) = tokio::join!(join_all(down), others);
+        assert_eq!(last, Duration::from_secs(1));
+        assert!(down.iter().all(|it| *it == Outcome::Delivered));
+        let came = server.came.lock().unwrap();
+        let early = came
+            .iter()
+            .filter(|(at, url)| url.starts_with("http://down") && (1..60).contains(&at.as_secs()));
+        assert_eq!(early.count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deliver_says_what_becomes_of_an_event() {
+        let server = Server::new([
+            answer(410, &[], ""),
+            answer(500, &[], ""),
+            answer(429, &[("retry-after", "3600")], ""),
+        ]);
+        let client = client(reqwest::Client::new()).with(server.clone()).build();
+        let a_while = Outcome::Later(Duration::from_secs(60));
+        assert_eq!(deliver_to(&client, "http://a.test/").await, Outcome::Failed);
+        assert_eq!(deliver_to(&client, "http://a.test/").await, a_while);
+        assert_eq!(deliver_to(&client, "http://a.test/").await, a_while);
+        let Outcome::Later(paused) = deliver_to(&client, "http://a.test/").await else {
+            panic!("it is paused");
+        };
+        assert!(paused > Duration::from_secs(3590));
+        assert_eq!(server.came.lock().unwrap().len(), 3);
+    }
+}

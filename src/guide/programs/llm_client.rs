@@ -1,86 +1,89 @@
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
-use tollgate::rate::{Charge, Hold};
-use tollgate::{AcquireError, Algorithm, Quota, RateLimiter, all};
-use tollgate_http::server_limits::{ServerLimits, Unit, Window};
+use reqwest::Request;
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use serde_json::{Value, json};
+use tollgate_reqwest::server_limits::Unit;
+use tollgate_reqwest::{ApiLimit, ApiLimits, Charged, Pauses, PausesMiddleware, Usage};
 
-/// A provider may ask for any pause. A longer one is for its operators.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_secs(60);
 
-/// The limits of one key of a provider. All tasks share it.
-pub struct Limits {
-    requests: Limit,
-    tokens: Limit,
+/// OpenAI charges a request when it arrives, also one that fails: the larger of its prompt and its `max_tokens`.
+fn openai() -> ApiLimits<Request> {
+    let cost = |request: &Request| prompt(request).max(max_tokens(request));
+    let tokens = ApiLimit::new(Unit::Tokens, 90_000, MINUTE).cost(cost);
+    ApiLimits::new([
+        ApiLimit::new(Unit::Requests, 500, MINUTE).charged(|_, _, _| Charged::Estimate),
+        tokens.charged(|_, _, _| Charged::Estimate),
+    ])
 }
 
-/// One limit of the provider, and the limiter that enforces it.
-struct Limit {
-    of_provider: u64,
-    limiter: RateLimiter,
+/// Anthropic charges the prompt when a request arrives, and the output while it is generated.
+fn anthropic() -> ApiLimits<Request> {
+    ApiLimits::new([
+        ApiLimit::new(Unit::Requests, 50, MINUTE),
+        ApiLimit::new(Unit::InputTokens, 30_000, MINUTE).cost(prompt),
+        ApiLimit::new(Unit::OutputTokens, 8_000, MINUTE).hold(max_tokens),
+    ])
 }
 
-/// A call that may be sent.
-pub struct Call {
-    request: Charge,
-    tokens: Hold,
+/// A gateway of your own that charges what a request has used.
+fn gateway() -> ApiLimits<Request> {
+    let estimate = |request: &Request| prompt(request) + max_tokens(request);
+    ApiLimits::new([ApiLimit::new(Unit::Tokens, 1_000_000, MINUTE).hold(estimate)])
 }
 
-impl Limits {
-    /// Creates the limits for this many requests and tokens per minute, which the provider counts with `algorithm`.
-    pub fn new(requests: u64, tokens: u64, algorithm: Algorithm) -> Self {
-        let limit = |of_provider: u64| {
-            let margin = (of_provider / 50).max(2);
-            let slightly_less = of_provider.saturating_sub(margin).max(1);
-            let minute = Duration::from_millis(60_100);
-            let quota = Quota::new(slightly_less, minute).burst(slightly_less);
-            let limiter = RateLimiter::new(quota).algorithm(algorithm);
-            Limit {
-                of_provider,
-                limiter,
+fn body(request: &Request) -> &[u8] {
+    let body = request.body().and_then(|body| body.as_bytes());
+    body.unwrap_or_default()
+}
+
+/// Estimates the tokens of a prompt: four bytes are one token.
+fn prompt(request: &Request) -> u64 {
+    body(request).len() as u64 / 4
+}
+
+/// The most tokens of the output.
+fn max_tokens(request: &Request) -> u64 {
+    let body: Value = serde_json::from_slice(body(request)).unwrap_or_default();
+    body["max_tokens"].as_u64().unwrap_or(1_000)
+}
+
+fn client(http: reqwest::Client, limits: ApiLimits<Request>) -> ClientBuilder {
+    ClientBuilder::new(http).with(PausesMiddleware::new(Pauses::new()).limits(limits))
+}
+
+/// Asks a question. Other callers may then use the tokens that this one has not used.
+async fn ask(
+    client: &ClientWithMiddleware,
+    url: &str,
+    question: &Value,
+) -> Result<Value, Box<dyn std::error::Error>> {
+    let response = client.post(url).body(question.to_string()).send().await?;
+    // The handle outlives the response, which `text` consumes.
+    let usage = response.extensions().get::<Usage>().cloned();
+    let answer: Value = serde_json::from_str(&response.error_for_status()?.text().await?)?;
+    if let Some(usage) = usage {
+        let used = &answer["usage"];
+        for (unit, field) in [
+            (Unit::Tokens, "total_tokens"),
+            (Unit::OutputTokens, "output_tokens"),
+        ] {
+            if let Some(used) = used[field].as_u64() {
+                usage.settle(unit, used);
             }
-        };
-        Self {
-            requests: limit(requests),
-            tokens: limit(tokens),
         }
     }
-
-    /// Waits until a call may be sent. `estimate` is the most that it may use: the tokens of its prompt
-    /// and its `max_tokens`.
-    pub async fn begin(&self, estimate: u64) -> Result<Call, AcquireError> {
-        let (requests, tokens) = (&self.requests.limiter, &self.tokens.limiter);
-        let (estimated, request) = all((tokens.cost(estimate), requests)).acquire().await?;
-        Ok(Call {
-            request,
-            tokens: tokens.hold(estimated),
-        })
-    }
-
-    /// Counts the tokens that an answered call has used. A call that is dropped instead counts its estimate.
-    pub fn end(&self, call: Call, status: StatusCode, headers: &HeaderMap, used: u64) {
-        let server = ServerLimits::of(headers, SystemTime::now());
-        self.requests
-            .follow(&call.request, server.tightest(Unit::Requests));
-        self.tokens
-            .follow(call.tokens.charge(), server.tightest(Unit::Tokens));
-        call.tokens.settle(used);
-        if status == StatusCode::TOO_MANY_REQUESTS {
-            let requests = &self.requests.limiter;
-            // The provider has not counted it.
-            requests.refund(call.request);
-            let pause = server.retry_after().unwrap_or(Duration::from_secs(1));
-            requests.pause_for(pause.min(LONGEST_PAUSE));
-        }
-    }
+    Ok(answer)
 }
 
-impl Limit {
-    fn follow(&self, charge: &Charge, window: Option<&Window>) {
-        if let Some(window) = window {
-            let reset_after = window.reset_after.unwrap_or_default();
-            self.limiter
-                .follow(charge, window.used(self.of_provider), reset_after);
-        }
-    }
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Make one client, and clone it: the clones share the limits.
+    let client = client(reqwest::Client::new(), openai()).build();
+    let messages = json!([{ "role": "user", "content": "Why is the sky blue?" }]);
+    let question = json!({ "model": "a model", "max_tokens": 1_000, "messages": messages });
+    let url = "http://127.0.0.1:3000/v1/chat/completions";
+    println!("{}", ask(&client, url, &question).await?);
+    Ok(())
 }

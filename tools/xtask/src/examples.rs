@@ -35,7 +35,6 @@ tenants: ^99th percentile: 10 ms alone, 11 ms fair, [0-9]{3} ms in one queue$
 interactive_before_batch: ^people wait 40 ms at most, the batch takes 1260 ms$
 pauses_client: ^20 pages, 21 requests$
 client: ^the squares sum up to 40425$
-llm_client: ^8 of 8 use 95 %, with 0.5 % refused$
 crawler: ^20 pages, one at once from each host$
 pages: ^.1, 10, 2, 20, 3, 30, 4, 40, 5, 50.$
 smol_tasks: ^the squares sum up to 2470$
