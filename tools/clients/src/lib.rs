@@ -41,9 +41,10 @@ pub mod openai {
     use async_openai::error::OpenAIError;
     use async_openai::middleware::retry::OpenAIRetryLayer;
     use async_openai::middleware::{HttpRequestFactory, ReqwestService};
+    use reqwest::Request;
     use reqwest_middleware::{ClientBuilder, Error};
     use tollgate::{RateLimiter, Semaphore, all};
-    use tollgate_reqwest::{Pauses, PausesMiddleware};
+    use tollgate_reqwest::{ApiLimits, Pauses, PausesMiddleware};
     use tollgate_tower::ThrottleLayer;
     use tower::{Layer, ServiceExt, service_fn};
 
@@ -52,10 +53,10 @@ pub mod openai {
     pub fn client(
         url: &str,
         slots: Arc<Semaphore>,
-        rate: Arc<RateLimiter>,
+        limits: ApiLimits<Request>,
         pauses: Pauses,
     ) -> Client<OpenAIConfig> {
-        let polite = PausesMiddleware::new(pauses).behind(all((slots, rate)));
+        let polite = PausesMiddleware::new(pauses).behind(slots).limits(limits);
         let http = reqwest::Client::builder().redirect(polite.redirect_policy());
         let http = http.build().expect("TLS");
         let http = ClientBuilder::new(http).with(polite).build();

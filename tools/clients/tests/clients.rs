@@ -74,7 +74,8 @@ impl Server {
                 let answers = answers(nth).await;
                 seen.at_once.fetch_sub(1, SeqCst);
                 if answers {
-                    Json(completion()).into_response()
+                    let fields = [("x-ratelimit-remaining-tokens", "17")];
+                    (fields, Json(completion())).into_response()
                 } else {
                     let error = json!({ "error": { "message": "slow down" } });
                     (
@@ -217,8 +218,20 @@ mod openai {
         ChatCompletionRequestUserMessage, CreateChatCompletionRequest, CreateChatCompletionResponse,
     };
     use clients::openai;
+    use reqwest::Request;
+    use tollgate_reqwest::server_limits::Unit;
+    use tollgate_reqwest::{ApiLimit, ApiLimits};
 
     use super::*;
+
+    /// Limits of 10 requests a second, one by one, less their margin; and of 98 tokens a minute, of which each request
+    /// takes one.
+    fn limits(server: &Server) -> ApiLimits<Request> {
+        let requests = ApiLimit::new(Unit::Requests, 12, Duration::from_secs(1)).burst(1);
+        let tokens = ApiLimit::new(Unit::Tokens, 100, Duration::from_secs(60));
+        let clock = |limit: ApiLimit<Request>| limit.clock(&server.clock);
+        ApiLimits::new([requests, tokens].map(clock))
+    }
 
     async fn chat(client: Client<OpenAIConfig>) {
         let request = CreateChatCompletionRequest {
@@ -234,12 +247,22 @@ mod openai {
     #[tokio::test(start_paused = true)]
     async fn client_sends_nothing_in_a_pause_and_then_at_the_rate() {
         let server = Server::refusing(1).await;
-        let rate = server.rate(Quota::per_second(10));
-        let pauses = server.pauses();
-        let client = openai::client(&server.url, server.slots(), rate, pauses.clone());
+        let (limits, pauses) = (limits(&server), server.pauses());
+        let client = openai::client(&server.url, server.slots(), limits, pauses.clone());
         let jobs = (0..REQUESTS).map(|_| chat(client.clone()));
         server.run(jobs, Some(&pauses)).await;
         assert_paused_and_then_at_the_rate(&server.arrived());
+    }
+
+    /// The server says that others have taken most of the tokens.
+    #[tokio::test(start_paused = true)]
+    async fn client_follows_what_the_server_reports() {
+        let server = Server::refusing(0).await;
+        let limits = limits(&server);
+        let client = openai::client(&server.url, server.slots(), limits.clone(), Pauses::new());
+        server.run([chat(client)], None).await;
+        let tokens = limits.limiters().nth(1).unwrap();
+        assert_eq!(tokens.snapshot().available, 15);
     }
 
     #[tokio::test(start_paused = true)]
@@ -264,7 +287,10 @@ mod openai {
             let client = if is_throttled {
                 openai::throttled(&server.url, server.slots(), rate)
             } else {
-                openai::client(&server.url, server.slots(), rate, Pauses::new())
+                {
+                    let limits = ApiLimits::new([]);
+                    openai::client(&server.url, server.slots(), limits, Pauses::new())
+                }
             };
             let jobs = (0..REQUESTS).map(|_| chat(client.clone()));
             server.run(jobs, None).await;
