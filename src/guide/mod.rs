@@ -41,6 +41,7 @@
 //! | limit the bandwidth of readers, writers and HTTP bodies | `stream.throttled(&limiter)` of [`tollgate-io`] |
 //! | limit an object store | [`tollgate-object-store`] |
 //! | protect an HTTP service by client, by route and in total | [`tollgate_tower::ThrottleLayer`] |
+//! | protect a service of any other framework, such as actix-web | [`tollgate_http::guide`] |
 //! | use the client's address as a key, behind proxies | [`tollgate_http::ClientIp`] |
 //! | read the limits that a server reports | [`tollgate_http::server_limits`] |
 //! | report responses and errors to an adaptive limit | `ThrottleLayer::classify`, `overloaded_if` |
@@ -67,7 +68,8 @@
 //!
 //! Services:
 //!
-//! 6. [`tollgate_tower::guide`]: limit an HTTP service (axum, hyper, tonic), by address and in total.
+//! 6. [`tollgate_tower::guide`]: limit an HTTP service (axum, hyper, tonic), by address and in total;
+//!    [`tollgate_http::guide`]: one of any other framework, such as actix-web.
 //! 7. [Limit each tenant](per_tenant_limits): the same limit for each address, user or tenant.
 //! 8. [Limit messages](limit_messages): a websocket, a Kafka consumer.
 //! 9. [Limit work that has a pool](limit_a_pool): rayon, sqlx.
@@ -95,6 +97,7 @@
 //! [`tollgate_http::ApiLimits`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.ApiLimits.html
 //! [`tollgate_http::ClientIp`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.ClientIp.html
 //! [`tollgate_http::Pauses`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.Pauses.html
+//! [`tollgate_http::guide`]: https://docs.rs/tollgate-http/latest/tollgate_http/guide/index.html
 //! [`tollgate_http::server_limits`]: https://docs.rs/tollgate-http/latest/tollgate_http/server_limits/index.html
 //! [`tollgate_io::guide`]: https://docs.rs/tollgate-io/latest/tollgate_io/guide/index.html
 //! [`tollgate_observe::guide`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/guide/index.html

@@ -49,6 +49,7 @@ mod answer;
 mod api_limits;
 mod client_ip;
 mod fields;
+pub mod guide;
 mod pauses;
 mod rejection;
 mod rejections;
