@@ -177,14 +177,15 @@ where
                         *inner = inner.clone();
                         continue;
                     }
-                    let guard = guard.take().expect("the request was not sent yet");
-                    let permit = Some(guard.disarm());
                     let (parts, body) = this.request.take().expect("the request was not sent yet");
                     *this.request = call
                         .has_retries_left()
                         .then(|| (layer.copy_body)(&body))
                         .flatten()
                         .map(|copy| (parts.clone(), copy));
+                    // If the copy panics, the permit is still rolled back.
+                    let guard = guard.take().expect("the request was not sent yet");
+                    let permit = Some(guard.disarm());
                     let answer = inner.call(Request::from_parts(parts, body));
                     stage.set(Stage::Answered { answer, permit });
                 }
