@@ -25,7 +25,8 @@ enum Does {
     Works,
     Waits,
     Fails,
-    Panics,
+    /// It panics after so many calls of foreign code.
+    Panics(u32),
 }
 
 thread_local! {
@@ -34,11 +35,14 @@ thread_local! {
 
 /// Acts as foreign code. The panic is not reported.
 fn act() -> Does {
-    let does = DOES.get();
-    if does == Does::Panics {
-        resume_unwind(Box::new("on purpose"));
+    match DOES.get() {
+        Does::Panics(0) => resume_unwind(Box::new("on purpose")),
+        Does::Panics(calls) => {
+            DOES.set(Does::Panics(calls - 1));
+            Does::Works
+        }
+        does => does,
     }
-    does
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +66,7 @@ fn does() -> impl Strategy<Value = Does> {
         12 => Just(Does::Works),
         3 => Just(Does::Waits),
         1 => Just(Does::Fails),
-        1 => Just(Does::Panics),
+        1 => (0..6_u32).prop_map(Does::Panics),
     ]
 }
 
@@ -115,7 +119,7 @@ impl Service<Request<Body>> for Foreign {
         match act() {
             Does::Waits => Poll::Pending,
             Does::Fails => Poll::Ready(Err("on purpose")),
-            Does::Works | Does::Panics => Poll::Ready(Ok(())),
+            Does::Works | Does::Panics(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -142,7 +146,7 @@ impl Future for Answer {
         match act() {
             Does::Waits => Poll::Pending,
             Does::Fails => Poll::Ready(Err("on purpose")),
-            Does::Works | Does::Panics => {
+            Does::Works | Does::Panics(_) => {
                 let response = Response::builder().status(*self.0.lock().unwrap());
                 Poll::Ready(Ok(response.body(Body::from("text")).unwrap()))
             }
