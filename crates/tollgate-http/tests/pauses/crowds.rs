@@ -1,6 +1,6 @@
 //! Many origins, and many callers.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -302,4 +302,58 @@ fn pause_of_an_origin_with_any_name_is_kept() {
         call.answered(http::StatusCode::OK, &wait_of(None), false);
     }
     assert_eq!(pauses.snapshot(), tollgate_http::PausesSnapshot::default());
+}
+
+/// A thread that sees the same pause before and after it sends has sent in it.
+#[test]
+fn send_on_many_threads_sends_nothing_in_a_pause() {
+    let (pauses, clock) = exact();
+    // The number of the pause, or 0, and the calls that were made.
+    let (pause, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let is_over = AtomicBool::new(false);
+    let send = || {
+        let (mut sent, mut stopped) = (0, 0);
+        while !is_over.load(Ordering::SeqCst) {
+            let mut call = pauses.call(ORIGIN);
+            let _ = call.poll_ready(&mut Context::from_waker(Waker::noop()));
+            let before = pause.load(Ordering::SeqCst);
+            let may = call.send();
+            let is_in_pause = before > 0 && before == pause.load(Ordering::SeqCst);
+            assert!(!(may && is_in_pause), "sent in a pause");
+            if may {
+                call.answered(http::StatusCode::OK, &wait_of(None), false);
+            }
+            sent += usize::from(may);
+            stopped += usize::from(is_in_pause);
+            drop(call);
+            calls.fetch_add(1, Ordering::SeqCst);
+        }
+        (sent, stopped)
+    };
+    let counts = thread::scope(|scope| {
+        let threads = [(); 3].map(|()| scope.spawn(send));
+        let let_go = |number| {
+            let begun = calls.load(Ordering::SeqCst);
+            while calls.load(Ordering::SeqCst) < begun + number {
+                thread::yield_now();
+            }
+        };
+        for number in 1..40 {
+            pauses.pause(ORIGIN, SECOND);
+            pause.store(number, Ordering::SeqCst);
+            let_go(8);
+            pause.store(0, Ordering::SeqCst);
+            if number % 2 == 0 {
+                pauses.resume(ORIGIN);
+            } else {
+                clock.advance(SECOND);
+            }
+            let_go(8);
+        }
+        is_over.store(true, Ordering::SeqCst);
+        threads.map(|it| it.join().unwrap())
+    });
+    let sum = |part: fn(&(usize, usize)) -> usize| counts.iter().map(part).sum::<usize>();
+    assert!(sum(|it| it.0) > 0 && sum(|it| it.1) > 0, "{counts:?}");
+    assert_eq!(pauses.snapshot().waiting, 0);
 }
