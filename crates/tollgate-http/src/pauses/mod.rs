@@ -156,7 +156,7 @@ impl Pauses {
 
     /// Sets the clock of the pauses, in place of [`Clock::default`].
     ///
-    /// On [`Clock::tokio`], the calls to an origin may all wait for the timer of the runtime in which one of them waits. So
+    /// On `Clock::tokio()`, the calls to an origin may all wait for the timer of the runtime in which one of them waits. So
     /// use it for pauses of one runtime, such as that of a test.
     ///
     /// # Examples
