@@ -51,8 +51,8 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// Sets an alarm. It may fire at once, so this needs to be called without the lock.
-    pub(super) fn new(shared: &Arc<Shared>, origin: &str, due: Tick) -> Self {
+    /// Sets an alarm, unless it is due already. It may fire at once, so this needs to be called without the lock.
+    pub(super) fn new(shared: &Arc<Shared>, origin: &str, due: Tick) -> Option<Self> {
         let on_alarm = Arc::new(OnAlarm {
             shared: Arc::downgrade(shared),
             origin: origin.into(),
@@ -60,18 +60,12 @@ impl Alarm {
         });
         let (clock, waker) = (&shared.settings.clock, Waker::from(Arc::clone(&on_alarm)));
         let mut sleep = sleep(clock, due.saturating_since(clock.now()));
-        if sleep
-            .as_mut()
-            .poll(&mut Context::from_waker(&waker))
-            .is_ready()
-        {
-            waker.wake();
-        }
-        Self {
+        let polled = sleep.as_mut().poll(&mut Context::from_waker(&waker));
+        polled.is_pending().then_some(Self {
             due,
             on_alarm,
             _sleep: sleep,
-        }
+        })
     }
 
     /// Returns whether it has fired, or will settle the origin without being stored. Requires the lock.

@@ -13,6 +13,7 @@ use tollgate::time::Tick;
 use super::alarm::{Sleep, sleep};
 use super::origin::{Passage, Place, Refusal};
 use super::table::Shared;
+use super::wake::contain_panic;
 use super::{Paused, PausedBy, ResponseClass};
 
 /// What a client does with an answer.
@@ -216,12 +217,17 @@ impl<O: Display> Call<O> {
         let (shared, place, now) = (&self.shared, self.place, self.shared.now());
         let may = shared.knows_none() || {
             let name = self.origin.to_string();
-            let may = shared.change(&name, now, |known| known.send(place, now));
-            self.is_known |= may.is_some();
-            may.unwrap_or(true)
+            let sent = shared.change(&name, now, |known| known.send(place, now));
+            self.is_known |= sent.is_some();
+            sent.map_or_else(
+                || matches!(shared.poll_unknown(now), Passage::Passes),
+                |(may, _waker)| may,
+            )
         };
         if may {
-            self.sent = Some((now, shared.begin_flight(&self.origin)));
+            // The last attempt may have failed without a response.
+            self.end_attempt();
+            self.sent = Some((now, self.shared.begin_flight(&self.origin)));
         } else if let Some(redirected) = &mut self.redirected {
             redirected.end_attempt();
         }
@@ -307,7 +313,7 @@ impl<O: Display> Call<O> {
         }
         let known = self.redirected.take().filter(|it| it.origin == name);
         let mut redirected = known.unwrap_or_else(|| Box::new(self.redirected_to(name)));
-        redirected.repeats = self.repeats;
+        (redirected.repeats, redirected.may_wait) = (self.repeats, self.may_wait);
         self.answered_with(status, ResponseClass::Success, false);
         let next = redirected.answered(status, headers, may_repeat);
         self.repeats = redirected.repeats;
@@ -324,7 +330,7 @@ impl<O: Display> Call<O> {
             .sent
             .map(|(sent, _)| (sent, shared.begin_flight(&origin)));
         let mut call = Call::at(shared, origin, self.place);
-        (call.sent, call.may_wait) = (sent, self.may_wait);
+        call.sent = sent;
         call
     }
 
@@ -425,7 +431,7 @@ impl<O: Display> Call<O> {
     }
 
     /// Gives up the place and the pass.
-    fn leave(&mut self) {
+    fn leave(&self) {
         if self.is_known && !self.shared.knows_none() {
             let (name, place, now) = (self.origin.to_string(), self.place, self.shared.now());
             // The waker is dropped after the lock.
@@ -443,7 +449,8 @@ fn is_final(headers: &HeaderMap) -> bool {
 impl<O: Display> Drop for Call<O> {
     fn drop(&mut self) {
         self.end_attempt();
-        self.leave();
+        // The name of the origin and the destructor of the waker are foreign code.
+        contain_panic(|| self.leave());
     }
 }
 

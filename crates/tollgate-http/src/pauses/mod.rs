@@ -12,6 +12,7 @@ mod opening;
 mod origin;
 mod paused;
 mod table;
+mod wake;
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub enum WhenFull {
     #[default]
     ReturnRefusal,
     /// Calls to other origins are refused, so that no request is sent to an origin for whose pause there is no room. The
-    /// error is [`PausedBy::Full`], with the time until the first of the pauses ends.
+    /// error is [`PausedBy::Full`], with the time until the first of the pauses ends, if one does.
     Refuse,
 }
 
@@ -49,7 +50,7 @@ pub struct PausesSnapshot {
     pub opening: usize,
     /// The number of calls that wait.
     pub waiting: usize,
-    /// The number of refusals that paused nobody, because every place for an origin was taken by a pause.
+    /// The number of refusals, and of pauses by the client, that paused nobody, because every place for an origin was taken by a pause.
     pub unrecorded: u64,
 }
 
@@ -75,7 +76,7 @@ pub struct PausesSnapshot {
 /// - **Order**: who waits goes in the order in which the calls began, also to repeat a request.
 /// - **Memory**: up to [`max_origins`](Self::max_origins) origins, 100,000 by default, which then take 54 bytes each
 ///   beside the name, and more for those at which calls wait. A pause is never forgotten while it lasts. A call takes
-///   no lock and allocates nothing while no origin is paused.
+///   no lock and allocates nothing while no origin is paused, if a request to each has succeeded since its pause.
 ///
 /// All settings have to be made before the first use: each of them makes new pauses, which share nothing with earlier
 /// clones.
@@ -155,6 +156,9 @@ impl Pauses {
 
     /// Sets the clock of the pauses, in place of [`Clock::default`].
     ///
+    /// On `Clock::tokio()`, the calls to an origin may all wait for the timer of the runtime in which one of them waits. So
+    /// use it for pauses of one runtime, such as that of a test.
+    ///
     /// # Examples
     ///
     /// See [the type](Self).
@@ -175,8 +179,8 @@ impl Pauses {
         self.with(|it| it.max_wait = max_wait)
     }
 
-    /// Sets the longest pause, in place of a day. If a server asks for a longer one, the origin is paused for this
-    /// duration.
+    /// Sets the longest pause for which a server can ask, in place of a day. If it asks for a longer one, the origin is
+    /// paused for this duration.
     ///
     /// # Examples
     ///
@@ -337,7 +341,8 @@ impl Pauses {
     }
 
     /// Pauses an origin for a duration, unless it is paused for longer. [`max_pause`](Self::max_pause) and the jitter do not
-    /// apply.
+    /// apply. If every place for an origin is taken by another pause, this one is only
+    /// [counted](PausesSnapshot::unrecorded).
     ///
     /// # Examples
     ///

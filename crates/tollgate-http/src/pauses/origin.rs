@@ -186,17 +186,19 @@ impl Origin {
         (passage, former)
     }
 
-    /// Decides whether a call that passed is sent now.
-    pub(super) fn send(&mut self, place: Place, now: Tick) -> bool {
+    /// Decides whether a call is sent now. One that is sent waits no longer: also returns the waker of its last poll, if it
+    /// waited, to be dropped without the lock.
+    pub(super) fn send(&mut self, place: Place, now: Tick) -> (bool, Option<Waker>) {
+        let busy = self.busy(now);
         // In a pause there is no opening.
-        let Some(opening) = &mut self.busy(now).opening else {
-            return false;
+        let Some(opening) = &mut busy.opening else {
+            return (false, None);
         };
-        let passes = opening.has(place) || opening.has_room();
-        if passes {
-            opening.give(place, now);
+        if !opening.has(place) && !opening.has_room() {
+            return (false, None);
         }
-        passes
+        opening.give(place, now);
+        (true, busy.remove(place))
     }
 
     /// Counts the success of a request.

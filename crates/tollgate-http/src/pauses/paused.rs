@@ -80,7 +80,8 @@ impl Paused {
         let mut response = Response::new(B::default());
         *response.status_mut() = self.status;
         if let Some(remaining) = self.remaining {
-            let seconds = remaining.as_secs() + u64::from(remaining.subsec_nanos() > 0);
+            let part = u64::from(remaining.subsec_nanos() > 0);
+            let seconds = remaining.as_secs().saturating_add(part);
             let value = HeaderValue::from(seconds.max(1));
             response.headers_mut().insert(RETRY_AFTER, value);
         }
@@ -112,6 +113,9 @@ impl fmt::Display for Paused {
         match self.remaining {
             Some(left) if self.by == PausedBy::Full => {
                 write!(f, "requests to {origin} are refused for {left:?}: {why}")
+            }
+            None if self.by == PausedBy::Full => {
+                write!(f, "requests to {origin} are refused: {why}")
             }
             Some(left) => write!(f, "requests to {origin} are paused for {left:?}: {why}"),
             None => write!(

@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -22,6 +21,7 @@ use super::alarm::Alarm;
 use super::backoff::{Backoff, longer};
 use super::budget::Budget;
 use super::origin::{Origin, Passage, Pause, Refusal, Settled};
+use super::wake::wake_all;
 use super::{PausedBy, PausesSnapshot, ResponseClass, WhenFull};
 
 /// The number of counters of requests in flight.
@@ -221,44 +221,54 @@ impl Shared {
             Some(known) => {
                 let mut pause = *known.pause_of();
                 (pause.status, pause.by) = (StatusCode::SERVICE_UNAVAILABLE, PausedBy::Full);
-                Passage::Refused(pause, Some(table.earliest_end))
+                // Without a pause that ends, the places are taken by origins that open.
+                let until = Some(table.earliest_end).filter(|it| it.as_nanos() < u64::MAX);
+                Passage::Refused(pause, until)
             }
             None => Passage::Passes,
         }
     }
 
-    /// Settles an origin, and forgets it when it is open. Then unlocks, and does what had to wait for that.
-    fn settle(self: &Arc<Self>, mut table: MutexGuard<'_, Table>, name: &str, now: Tick) {
-        let Some(known) = table.origins.get_mut(name) else {
-            return;
-        };
-        let settled = known.settle(self.settings.answer_timeout, now);
-        let until = known.pause_of().until;
-        table.earliest_end = table.earliest_end.min(until);
-        if settled.is_open {
-            table.origins.remove(name);
-            self.known.store(table.origins.len(), Ordering::Relaxed);
-        }
-        drop(table);
-        let Settled {
-            woken,
-            alarm,
-            dropped,
-            ..
-        } = settled;
-        drop(dropped);
-        if let Some(due) = alarm {
-            self.set_alarm(name, due);
-        }
-        for waker in woken {
-            // A waker that panics keeps no other from being woken.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    /// Settles an origin, and forgets it when it is open. Then unlocks, and does what had to wait for that. An origin whose
+    /// alarm is due by then is settled again here, because calls of alarms would nest.
+    fn settle<'a>(
+        self: &'a Arc<Self>,
+        mut table: MutexGuard<'a, Table>,
+        name: &str,
+        mut now: Tick,
+    ) {
+        while let Some(known) = table.origins.get_mut(name) {
+            let settled = known.settle(self.settings.answer_timeout, now);
+            let until = known.pause_of().until;
+            table.earliest_end = table.earliest_end.min(until);
+            if settled.is_open {
+                table.origins.remove(name);
+                self.known.store(table.origins.len(), Ordering::Relaxed);
+            }
+            drop(table);
+            let Settled {
+                woken,
+                alarm,
+                dropped,
+                ..
+            } = settled;
+            drop(dropped);
+            let is_due = alarm.is_some_and(|due| !self.set_alarm(name, due));
+            wake_all(woken);
+            if !is_due {
+                return;
+            }
+            now = self.now();
+            table = self.lock();
         }
     }
 
-    /// Sets an alarm for an origin, unless it has an earlier one by then.
-    fn set_alarm(self: &Arc<Self>, name: &str, due: Tick) {
-        let mut set = Some(Alarm::new(self, name, due));
+    /// Sets an alarm for an origin, unless it has an earlier one by then. Returns `false` if it is due already.
+    fn set_alarm(self: &Arc<Self>, name: &str, due: Tick) -> bool {
+        let mut set = Alarm::new(self, name, due);
+        if set.is_none() {
+            return false;
+        }
         let mut table = self.lock();
         if let Some(Origin::Busy(busy)) = table.origins.get_mut(name) {
             let is_earlier = busy.alarm.as_ref().is_none_or(|it| due < it.due);
@@ -268,6 +278,7 @@ impl Shared {
         }
         drop(table);
         drop(set);
+        true
     }
 }
 

@@ -1,12 +1,12 @@
 //! Many origins, and many callers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_http::{PausedBy, Pauses, WhenFull};
+use tollgate_http::{Call, PausedBy, Pauses, WhenFull};
 
 use super::setup::{Caller, ORIGIN, SECOND, exact, wait_of};
 
@@ -167,5 +167,193 @@ fn calls_on_many_threads_all_end() {
         }
     });
     assert!(done.into_inner() > 3000);
+    assert_eq!(pauses.snapshot().waiting, 0);
+}
+
+/// The places are taken by an origin that opens, so no pause ends.
+#[test]
+fn call_without_room_beside_an_origin_that_opens_is_refused_for_an_unknown_time() {
+    let (pauses, clock) = exact();
+    let pauses = pauses
+        .max_origins(1)
+        .when_full(WhenFull::Refuse)
+        .clock(&clock);
+    pauses.pause("a", SECOND);
+    clock.advance(SECOND);
+    let [mut first, mut second] = [(); 2].map(|()| Caller::of(&pauses, "a"));
+    assert!(first.sends() && second.waits());
+    let refused = Caller::of(&pauses, "b").refused();
+    assert_eq!((refused.by(), refused.remaining()), (PausedBy::Full, None));
+    let text = "requests to b are refused: every place for a pause is taken";
+    assert_eq!(refused.to_string(), text);
+}
+
+#[test]
+fn send_to_an_origin_without_room_is_refused_on_request() {
+    let (pauses, clock) = exact();
+    let pauses = pauses
+        .max_origins(1)
+        .when_full(WhenFull::Refuse)
+        .clock(&clock);
+    let mut caller = Caller::of(&pauses, "a");
+    assert!(caller.passes());
+    pauses.pause("b", SECOND);
+    assert!(!caller.call.send());
+    assert_eq!(caller.refused().by(), PausedBy::Full);
+}
+
+/// Calls of wakers that are made inside of each other would overflow the stack.
+#[test]
+fn waker_that_drops_its_call_lets_all_others_go() {
+    /// A waker that drops the call that it wakes.
+    struct Drops {
+        call: Mutex<Option<Call<&'static str>>>,
+        woken: Arc<AtomicUsize>,
+    }
+
+    impl Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+            let call = self.call.lock().unwrap().take();
+            drop(call);
+        }
+    }
+    const CALLS: usize = 10_000;
+    let (pauses, clock) = exact();
+    let woken = Arc::new(AtomicUsize::new(0));
+    pauses.pause(ORIGIN, SECOND);
+    for _ in 0..CALLS {
+        let drops = Arc::new(Drops {
+            call: Mutex::new(None),
+            woken: Arc::clone(&woken),
+        });
+        let waker = Waker::from(Arc::clone(&drops));
+        let mut call = pauses.call(ORIGIN);
+        assert!(
+            call.poll_ready(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        *drops.call.lock().unwrap() = Some(call);
+    }
+    clock.advance(SECOND);
+    assert_eq!(woken.load(Ordering::Relaxed), CALLS);
+    assert_eq!(pauses.snapshot().waiting, 0);
+}
+
+#[test]
+fn drop_of_a_call_whose_waker_panics_in_its_destructor_does_not_panic() {
+    /// A waker whose destructor panics.
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let (pauses, clock) = exact();
+    let (mut first, mut second) = (pauses.call(ORIGIN), Caller::new(&pauses));
+    pauses.pause(ORIGIN, SECOND);
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(
+        first
+            .poll_ready(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    // The last one is that of the table.
+    drop(waker);
+    assert!(second.waits());
+    drop(first);
+    clock.advance(SECOND);
+    assert!(second.was_woken() && second.succeeds());
+}
+
+/// The last waker counts.
+#[test]
+fn poll_in_another_task_wakes_that_one() {
+    let (pauses, clock) = exact();
+    pauses.pause(ORIGIN, SECOND);
+    let [mut caller, mut other] = [(); 2].map(|()| Caller::new(&pauses));
+    assert!(caller.waits());
+    std::mem::swap(&mut caller.call, &mut other.call);
+    assert!(other.waits());
+    assert_eq!(pauses.snapshot().waiting, 1);
+    clock.advance(SECOND);
+    assert!(!caller.was_woken() && other.was_woken() && other.succeeds());
+}
+
+#[test]
+fn pause_of_an_origin_with_any_name_is_kept() {
+    let (pauses, clock) = exact();
+    let huge = "x".repeat(1 << 16);
+    let names = ["", " ", "ä→😀\0", &huge];
+    for name in names {
+        pauses.pause(name, SECOND);
+        assert_eq!(pauses.check(name).unwrap_err().origin(), name);
+        assert!(!pauses.call(name).send());
+    }
+    clock.advance(SECOND);
+    for name in names {
+        let mut call = pauses.call(name);
+        assert!(call.send());
+        call.answered(http::StatusCode::OK, &wait_of(None), false);
+    }
+    assert_eq!(pauses.snapshot(), tollgate_http::PausesSnapshot::default());
+}
+
+/// A thread that sees the same pause before and after it sends has sent in it.
+#[test]
+fn send_on_many_threads_sends_nothing_in_a_pause() {
+    let (pauses, clock) = exact();
+    // The number of the pause, or 0, and the calls that were made.
+    let (pause, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let is_over = AtomicBool::new(false);
+    let send = || {
+        let (mut sent, mut stopped) = (0, 0);
+        while !is_over.load(Ordering::SeqCst) {
+            let mut call = pauses.call(ORIGIN);
+            let _ = call.poll_ready(&mut Context::from_waker(Waker::noop()));
+            let before = pause.load(Ordering::SeqCst);
+            let may = call.send();
+            let is_in_pause = before > 0 && before == pause.load(Ordering::SeqCst);
+            assert!(!(may && is_in_pause), "sent in a pause");
+            if may {
+                call.answered(http::StatusCode::OK, &wait_of(None), false);
+            }
+            sent += usize::from(may);
+            stopped += usize::from(is_in_pause);
+            drop(call);
+            calls.fetch_add(1, Ordering::SeqCst);
+        }
+        (sent, stopped)
+    };
+    let counts = thread::scope(|scope| {
+        let threads = [(); 3].map(|()| scope.spawn(send));
+        let let_go = |number| {
+            let begun = calls.load(Ordering::SeqCst);
+            while calls.load(Ordering::SeqCst) < begun + number {
+                thread::yield_now();
+            }
+        };
+        for number in 1..40 {
+            pauses.pause(ORIGIN, SECOND);
+            pause.store(number, Ordering::SeqCst);
+            let_go(8);
+            pause.store(0, Ordering::SeqCst);
+            if number % 2 == 0 {
+                pauses.resume(ORIGIN);
+            } else {
+                clock.advance(SECOND);
+            }
+            let_go(8);
+        }
+        is_over.store(true, Ordering::SeqCst);
+        threads.map(|it| it.join().unwrap())
+    });
+    let sum = |part: fn(&(usize, usize)) -> usize| counts.iter().map(part).sum::<usize>();
+    assert!(sum(|it| it.0) > 0 && sum(|it| it.1) > 0, "{counts:?}");
     assert_eq!(pauses.snapshot().waiting, 0);
 }

@@ -221,3 +221,56 @@ fn resume_ends_a_pause_and_lets_one_request_go() {
     assert!(next.was_woken() && next.succeeds());
     assert_eq!(pauses.snapshot(), tollgate_http::PausesSnapshot::default());
 }
+
+#[test]
+fn into_response_of_a_pause_without_an_end_asks_for_the_longest_wait() {
+    let (pauses, _clock) = exact();
+    pauses.pause(ORIGIN, Duration::MAX);
+    let response: http::Response<String> = pauses.check(ORIGIN).unwrap_err().into_response();
+    assert_eq!(response.headers()["retry-after"], u64::MAX.to_string());
+}
+
+/// No setting and no field at its bound overflows, and nobody waits after the end of all pauses.
+#[test]
+fn settings_at_their_bounds_leave_nobody_waiting() {
+    let bounds = [Duration::ZERO, Duration::MAX, SECOND];
+    let nano = Duration::from_nanos(1);
+    for (answer_timeout, max_wait) in pairs(bounds, bounds) {
+        for (max_pause, first) in pairs(bounds, [nano, SECOND, Duration::MAX]) {
+            for jitter in [0, 255] {
+                let clock = Clock::manual();
+                let pauses = Pauses::new()
+                    .answer_timeout(answer_timeout)
+                    .max_wait(max_wait)
+                    .max_pause(max_pause)
+                    .backoff(first, Duration::MAX)
+                    .jitter_percent(jitter)
+                    .retries(u32::MAX)
+                    .clock(&clock);
+                let seconds = [None, Some(0), Some(1), Some(u64::MAX)];
+                for (status, seconds) in pairs([200, 403, 429, 503], seconds) {
+                    let [mut first, mut second] = [(); 2].map(|()| Caller::new(&pauses));
+                    for _ in 0..3 {
+                        if first.sends() {
+                            first.answered(status, seconds);
+                        }
+                        let _ = second.poll();
+                        clock.advance(SECOND);
+                    }
+                    clock.advance(Duration::MAX);
+                    let _ = (first.poll(), second.poll());
+                    pauses.resume(ORIGIN);
+                }
+                assert_eq!(pauses.snapshot().waiting, 0, "{pauses:?}");
+            }
+        }
+    }
+}
+
+fn pairs<A: Copy, B: Copy, const N: usize, const M: usize>(
+    first: [A; N],
+    second: [B; M],
+) -> impl Iterator<Item = (A, B)> {
+    let with = move |a| second.map(|b| (a, b));
+    first.into_iter().flat_map(with)
+}

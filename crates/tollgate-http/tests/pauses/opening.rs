@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use tollgate::Clock;
+use tollgate_http::{Pauses, PausesSnapshot};
+
 use super::setup::{Caller, ORIGIN, SECOND, exact, refuse};
 
 /// Sends so many requests, and lets the last of them be refused for a second.
-fn refused_in_flight(pauses: &tollgate_http::Pauses, in_flight: usize) -> Vec<Caller> {
+fn refused_in_flight(pauses: &Pauses, in_flight: usize) -> Vec<Caller> {
     let mut callers: Vec<Caller> = (0..in_flight).map(|_| Caller::new(pauses)).collect();
     assert!(callers.iter_mut().all(Caller::sends));
     callers[in_flight - 1].answered(429, Some(1));
@@ -211,4 +214,49 @@ fn refusal_after_a_pause_halves_the_window_and_one_begins_again() {
         }
         first += window;
     }
+}
+
+/// Settling the origin once for each waiter, inside of each other, would overflow the stack.
+#[test]
+fn answer_timeout_of_nothing_lets_all_waiters_go() {
+    let (pauses, clock) = exact();
+    let pauses = pauses.answer_timeout(Duration::ZERO).clock(&clock);
+    pauses.pause(ORIGIN, SECOND);
+    let mut callers: Vec<Caller> = (0..10_000).map(|_| Caller::new(&pauses)).collect();
+    assert!(callers.iter_mut().all(Caller::waits));
+    clock.advance(SECOND);
+    assert!(callers.iter().all(Caller::was_woken));
+}
+
+/// Otherwise each request that fails without a response would count as in flight for ever.
+#[test]
+fn send_of_a_request_that_has_failed_counts_once() {
+    let (pauses, clock) = exact();
+    let mut failing = Caller::new(&pauses);
+    for _ in 0..100 {
+        assert!(failing.sends());
+    }
+    refuse(&pauses, 429, Some(1));
+    drop(failing);
+    clock.advance(SECOND);
+    // Two were in flight, so each success lets only a tenth of a request go.
+    let mut callers: Vec<Caller> = (0..20).map(|_| Caller::new(&pauses)).collect();
+    for sent in 0..9 {
+        assert_eq!(number_of(&mut callers[sent..]), 1, "{sent}");
+        callers[sent].answered(200, None);
+    }
+}
+
+/// The timer of tokio has whole milliseconds, so the waiters are woken late.
+#[tokio::test(start_paused = true)]
+async fn send_without_being_ready_leaves_the_queue() {
+    let pauses = Pauses::new().clock(Clock::tokio());
+    pauses.pause(ORIGIN, SECOND + Duration::from_micros(200));
+    let mut caller = Caller::new(&pauses);
+    assert!(caller.waits());
+    tokio::time::advance(SECOND + Duration::from_micros(300)).await;
+    assert!(!caller.was_woken() && caller.call.send());
+    assert_eq!(pauses.snapshot().waiting, 0);
+    caller.answered(200, None);
+    assert_eq!(pauses.snapshot(), PausesSnapshot::default());
 }

@@ -127,3 +127,19 @@ fn ready_of_a_call_that_was_redirected_waits_for_both_origins() {
     pauses.pause(OTHER, 100 * SECOND);
     assert_eq!(caller.refused().origin(), OTHER);
 }
+
+#[test]
+fn waits_for_both_origins_count_for_a_second_refusal() {
+    let (pauses, clock) = exact();
+    let mut caller = Caller::new(&pauses);
+    assert!(caller.sends());
+    answered_by_other(&mut caller, 429, Some(1));
+    pauses.pause(ORIGIN, 50 * SECOND);
+    clock.advance(SECOND);
+    assert!(caller.waits());
+    clock.advance(49 * SECOND);
+    assert!(caller.sends());
+    // It may wait for ten seconds more.
+    let next = answered_by_other(&mut caller, 429, Some(11));
+    assert_eq!(next, NextStep::Return);
+}

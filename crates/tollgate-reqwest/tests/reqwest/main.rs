@@ -2,6 +2,7 @@
 //! is exact, and on loopback.
 
 mod pauses;
+mod random;
 mod refusals;
 mod throttle;
 
@@ -373,4 +374,56 @@ async fn redirect_policy_stops_a_hop_into_a_pause() {
     let again = OnLoopback::serve(Router::new().route("/", get(again))).await;
     let error = client.get(&again.url).send().await.unwrap_err();
     assert!(error.is_redirect() && Paused::in_chain(&error).is_none());
+}
+
+/// A server `there` and `back`: the first redirects to the second, which redirects to another page of the first.
+#[tokio::test]
+async fn redirect_policy_follows_a_way_back_unless_one_of_the_servers_is_paused() {
+    let arrived = Arc::new(Mutex::new(Vec::new()));
+    let page = |name: &'static str, to: Arc<Mutex<String>>| {
+        let arrived = Arc::clone(&arrived);
+        get(async move || {
+            arrived.lock().unwrap().push(name);
+            axum::response::Redirect::temporary(&to.lock().unwrap())
+        })
+    };
+    let refused = {
+        let arrived = Arc::clone(&arrived);
+        get(async move || {
+            arrived.lock().unwrap().push("end");
+            (http::StatusCode::TOO_MANY_REQUESTS, [("retry-after", "5")])
+        })
+    };
+    let [to_back, to_end] = [(); 2].map(|()| Arc::new(Mutex::new(String::new())));
+    let there = Router::new().route("/", page("there", Arc::clone(&to_back)));
+    let there = OnLoopback::serve(there.route("/end", refused)).await;
+    let back = Router::new().route("/", page("back", Arc::clone(&to_end)));
+    let back = OnLoopback::serve(back).await;
+    back.url.clone_into(&mut to_back.lock().unwrap());
+    *to_end.lock().unwrap() = format!("{}end", there.url);
+
+    let clock = Clock::manual();
+    let pauses = exact().retries(0).max_wait(Duration::ZERO).clock(&clock);
+    let middleware = PausesMiddleware::new(pauses.clone());
+    let _with_provider = plain();
+    let client = reqwest::Client::builder().redirect(middleware.redirect_policy());
+    let client = ClientBuilder::new(client.build().unwrap()).with(middleware);
+    let client = client.build();
+    let arrivals = || std::mem::take(&mut *arrived.lock().unwrap());
+    // The first server refuses the last hop.
+    let response = client.get(&there.url).send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    assert_eq!(arrivals(), ["there", "back", "end"]);
+    assert!(is_paused(&pauses, &there) && !is_paused(&pauses, &back));
+    let error = client.get(&there.url).send().await.unwrap_err();
+    assert!(error.is_middleware() && Paused::in_chain(&error).is_some());
+    // The second one redirects into the pause.
+    let error = client.get(&back.url).send().await.unwrap_err();
+    assert!(error.is_redirect() && Paused::in_chain(&error).is_some());
+    assert_eq!(arrivals(), ["back"]);
+    clock.advance(5 * SECOND);
+    pauses.pause(back.url.trim_end_matches('/'), SECOND);
+    let error = client.get(&there.url).send().await.unwrap_err();
+    assert!(error.is_redirect() && Paused::in_chain(&error).is_some());
+    assert_eq!(arrivals(), ["there"]);
 }

@@ -1,6 +1,8 @@
 //! Tests clients that wait for as long as servers ask.
 
 use std::error::Error as _;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 use futures::future::{join_all, try_join_all};
 use reqwest::{ResponseBuilderExt, Url};
@@ -459,4 +461,80 @@ async fn crawler_with_paused_hosts_holds_no_slots_of_all() {
     waits.sort();
     assert_eq!(waits, [50, 50, 52, 52].map(|seconds| seconds * SECOND));
     assert_eq!(server.times(), [0.0, 0.0, 3.0, 50.0, 50.0, 52.0, 52.0]);
+}
+
+/// A body without an end that says when it was dropped.
+struct Endless(Arc<AtomicBool>);
+
+impl http_body::Body for Endless {
+    type Data = axum::body::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// The connection of a refusal, and its slot, are free during the wait.
+#[tokio::test(start_paused = true)]
+async fn middleware_drops_the_body_of_a_refusal_before_the_wait() {
+    /// Refuses each request.
+    struct Refuses(Arc<AtomicBool>);
+
+    #[async_trait::async_trait]
+    impl Middleware for Refuses {
+        async fn handle(
+            &self,
+            _: Request,
+            _: &mut Extensions,
+            _: Next<'_>,
+        ) -> Result<reqwest::Response> {
+            let refusal = Response::builder().status(429).header("retry-after", 5);
+            let body = reqwest::Body::wrap(Endless(Arc::clone(&self.0)));
+            Ok(refusal.body(body).unwrap().into())
+        }
+    }
+    let dropped = Arc::new(AtomicBool::new(false));
+    let slots = Arc::new(Semaphore::new(1));
+    let middleware = PausesMiddleware::new(exact()).behind(Arc::clone(&slots));
+    let client = builder()
+        .with(middleware)
+        .with(Refuses(Arc::clone(&dropped)))
+        .build();
+    let sending = client.get("http://a.test/").send();
+    let mut sending = pin!(sending);
+    assert!(timeout(SECOND, &mut sending).await.is_err());
+    assert!(dropped.load(SeqCst));
+    assert_eq!(slots.available_permits(), 1);
+}
+
+/// So both adapters can share pauses.
+#[test]
+fn origin_is_that_of_the_uri_of_the_request() {
+    for url in [
+        "http://a.test",
+        "HTTP://A.TEST:80/b?c#d",
+        "https://a.test:8443/",
+        "https://user:word@a.test/",
+        "http://a.test.:81/",
+        "http://[::1]:3000/",
+        "http://[0:0:0:0:0:0:0:1]/",
+        "http://127.1/",
+        "http://\u{e4}.test/",
+        "https://a.test:/",
+    ] {
+        let url: Url = url.parse().unwrap();
+        let uri = url.as_str().parse().unwrap();
+        let of_uri = tollgate_http::UriOrigin::of(&uri).to_string();
+        assert_eq!(origin(&url), of_uri, "{url}");
+    }
 }

@@ -196,14 +196,15 @@ where
                         *inner = inner.clone();
                         continue;
                     }
-                    let (charges, permit) = guards.take().expect("the request was not sent yet");
-                    let (charges, permit) = (charges.disarm(), Some(permit.disarm()));
                     let (parts, body) = this.request.take().expect("the request was not sent yet");
                     *this.request = call
                         .has_retries_left()
                         .then(|| (layer.copy_body)(&body))
                         .flatten()
                         .map(|copy| (parts.clone(), copy));
+                    // If the copy panics, all is still rolled back.
+                    let (charges, permit) = guards.take().expect("the request was not sent yet");
+                    let (charges, permit) = (charges.disarm(), Some(permit.disarm()));
                     let answer = inner.call(Request::from_parts(parts, body));
                     stage.set(Stage::Answered {
                         answer,

@@ -1,5 +1,6 @@
 //! Tests clients that wait as long as servers ask them to, in paused time: every time is exact.
 
+mod random;
 mod stacks;
 
 use std::collections::VecDeque;
