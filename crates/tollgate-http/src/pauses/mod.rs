@@ -144,6 +144,7 @@ impl Pauses {
             },
             answer_timeout: Duration::from_secs(10),
             classify: None,
+            on_full: None,
             wall_clock: SystemTime::now,
         }))
     }
@@ -217,6 +218,22 @@ impl Pauses {
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         self.with(|it| it.when_full = when_full)
+    }
+
+    /// Sets a closure that is called once, with the name of the first origin for whose pause there was no room, for
+    /// example to write to a log that [`max_origins`](Self::max_origins) is too small.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_http::Pauses;
+    ///
+    /// let pauses = Pauses::new()
+    ///     .on_full(|origin| eprintln!("no room for the pause of {origin} and others"));
+    /// ```
+    #[must_use]
+    pub fn on_full(self, on_full: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.with(|it| it.on_full = Some(Arc::new(on_full)))
     }
 
     /// Sets how often a call may repeat its request, in place of 2.

@@ -39,9 +39,11 @@ pub(super) struct Settings {
     pub(super) backoff: Backoff,
     pub(super) answer_timeout: Duration,
     pub(super) classify: Option<Arc<Classify>>,
+    pub(super) on_full: Option<Arc<OnFull>>,
     pub(super) wall_clock: fn() -> SystemTime,
 }
 
+type OnFull = dyn Fn(&str) + Send + Sync;
 type Classify = dyn Fn(StatusCode, &HeaderMap, ResponseClass) -> ResponseClass + Send + Sync;
 
 impl Settings {
@@ -199,6 +201,11 @@ impl Shared {
         if let Some(new) = new.filter(|_| is_news) {
             if !table.make_room(self.settings.max_origins, now) {
                 table.unrecorded += 1;
+                let is_first = table.unrecorded == 1;
+                drop(table);
+                if let Some(on_full) = self.settings.on_full.as_ref().filter(|_| is_first) {
+                    on_full(name);
+                }
                 return false;
             }
             table.origins.insert(name.into(), new);

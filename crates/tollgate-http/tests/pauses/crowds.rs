@@ -36,6 +36,20 @@ fn pause_of_each_of_many_origins_is_kept() {
 }
 
 #[test]
+fn on_full_names_the_first_origin_without_room_once() {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let named = Arc::clone(&names);
+    let pauses = exact().0.max_origins(1).on_full(move |origin| {
+        named.lock().unwrap().push(origin.to_owned());
+    });
+    for origin in ["a", "b", "c", "b"] {
+        pauses.pause(origin, SECOND);
+    }
+    assert_eq!(*names.lock().unwrap(), ["b"]);
+    assert_eq!(pauses.snapshot().unrecorded, 3);
+}
+
+#[test]
 fn pause_without_room_is_not_recorded_until_another_ends() {
     let (pauses, clock) = exact();
     let pauses = pauses.max_origins(2).clock(&clock);
