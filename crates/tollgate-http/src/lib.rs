@@ -49,7 +49,6 @@ mod answer;
 mod api_limits;
 mod client_ip;
 mod fields;
-pub mod guide;
 mod pauses;
 mod rejection;
 mod rejections;
