@@ -168,6 +168,10 @@ impl Gate {
 
     /// Puts the gate in front of a throttle: a caller waits here, enters the throttle, and is admitted if the
     /// gate is still open. Otherwise its permit is rolled back, and it waits here again. See [`Gated`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Gated`].
     #[inline]
     pub fn before<T: Throttle>(&self, throttle: T) -> Gated<Self, T> {
         Gated::new(self.clone(), throttle)

@@ -212,6 +212,10 @@ impl<'a, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, Gate, Q, S> {
     /// Puts the gate of the key in front of a throttle: a caller waits until the key is not paused, enters the
     /// throttle, and is admitted if the key is still not paused. Otherwise its permit is rolled back, and it
     /// waits for the end of the pause. See [`Gated`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Gated`].
     #[inline]
     pub fn before<T: Throttle>(&self, throttle: T) -> Gated<Self, T> {
         Gated::new(self.clone(), throttle)
