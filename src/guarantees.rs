@@ -57,10 +57,11 @@
 //!
 //! # By key
 //!
-//! Each key of a [`Keyed`](crate::Keyed) has the guarantees of a `Semaphore` or a `RateLimiter`,
+//! Each key of a [`Keyed`](crate::Keyed) has the guarantees of a `Semaphore`, a `RateLimiter` or a `Gate`,
 //! except that it allocates more: the table, at the first use and as keys are added; a semaphore
-//! for a new key; and a limiter for a key whose caller has to wait. A call for a key in the table
-//! that need not wait allocates nothing.
+//! for a new key; a gate for a key that is paused; and a limiter for a key whose caller has to wait. A call for a
+//! key in the table that need not wait allocates nothing. A paused key is never evicted, and a key of a map of
+//! gates that is not paused has no entry.
 //!
 //! # Rate: how many per time
 //!
@@ -91,6 +92,7 @@
 //! |---|---|
 //! | the promise | no caller passes while it is blocked; it opens at the exact tick |
 //! | order of waiters | all at once |
+//! | [`before`](crate::Gate::before) a throttle | nobody is admitted while it is blocked, and who was stopped holds nothing of the throttle |
 //! | cancelled by a token or a timeout | yes; a wait that cannot fit is rejected at once |
 //! | a check costs | one relaxed load, while it is open |
 //! | memory | a handle is a pointer |

@@ -46,8 +46,8 @@
 //! | [`CondvarSemaphore`] | limits how many threads do something at once, without fairness |
 //! | [`RateLimiter`] | limits calls or bytes per second, minute, hour or day to a [`Quota`], by GCRA or another [`Algorithm`] |
 //! | [`LeakyBucket`] | releases a bounded queue at a fixed rate |
-//! | [`Keyed`] | has a rate limiter or a semaphore for each user, address or tenant |
-//! | [`Gate`] | blocks all callers for a while |
+//! | [`Keyed`] | has a rate limiter, a semaphore or a gate for each user, address or tenant |
+//! | [`Gate`] | blocks all callers for a while; [`before`](Gate::before) another throttle, also those that wait in it |
 //! | [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore), [`AdaptiveRate`](adaptive::AdaptiveRate) | adapt their limit to what a backend can handle |
 //! | [`FairQueue`](fair::FairQueue) | orders the waiters of another throttle by priority and weight |
 //! | [`all`] | enters several throttles in one wait |

@@ -18,7 +18,7 @@ use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::status::{LimitStatus, Snapshot};
 use crate::sync::{Ordering, fence};
-use crate::throttle::{Inspect, handles};
+use crate::throttle::{Gated, Inspect, Weighted, handles};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
@@ -31,8 +31,8 @@ use crate::{Throttle, TryThrottle};
 /// other code, for example the `Detector` of the crate [`tollgate-detector`] or an operator, decides
 /// when to [block](Self::block_for) it. It opens automatically, at the exact tick.
 ///
-/// It is a [`Throttle`], by value and by reference, so [`all`](crate::all) can put
-/// it in front of other throttles.
+/// It is a [`Throttle`], by value and by reference. [`before`](Self::before) puts it in front of another
+/// throttle. A [`Keyed<K, Gate>`](crate::Keyed) has a gate for each user, chat or host.
 ///
 /// # Fairness
 ///
@@ -40,7 +40,7 @@ use crate::{Throttle, TryThrottle};
 /// again before it has released all of them, the rest keep waiting. A released waiter stays
 /// released even if the gate is blocked again before the waiter is polled.
 ///
-/// A gate does not space its waiters out: behind it, in [`all`](crate::all), a
+/// A gate does not space its waiters out: behind it, a
 /// [`RateLimiter`](crate::RateLimiter) admits as many of them at once as its burst allows. To admit
 /// them one by one, [pause](crate::RateLimiter::pause_for) the limiter for as long as the gate is
 /// blocked; see [`all`](crate::all#behind-a-gate).
@@ -165,6 +165,17 @@ impl Gate {
     pub fn acquire_owned(&self) -> Waiting<Acquire<Self>> {
         Waiting::new(Acquire::new(self.clone()))
     }
+
+    /// Puts the gate in front of a throttle: a caller waits here, enters the throttle, and is admitted if the
+    /// gate is still open. Otherwise its permit is rolled back, and it waits here again. See [`Gated`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Gated`].
+    #[inline]
+    pub fn before<T: Throttle>(&self, throttle: T) -> Gated<Self, T> {
+        Gated::new(self.clone(), throttle)
+    }
 }
 
 /// Blocking and opening.
@@ -246,14 +257,38 @@ impl Gate {
     /// nothing. A table of gates uses this to drop its unused gates. Futures of
     /// [`acquire_owned`](Self::acquire_owned) are handles too.
     pub fn is_unused(&self) -> bool {
-        if Arc::strong_count(&self.0) > 1 {
+        if !self.is_sole_handle() {
             return false;
         }
-        // Pairs with the release of the handles that were dropped: this sees a block through one of
-        // them.
-        fence(Ordering::Acquire);
         // A read-modify-write reads the newest value.
         self.0.word.fetch_max(OPEN, Ordering::Relaxed) == OPEN || self.0.blocked().is_none()
+    }
+}
+
+/// For gates of keys.
+impl Gate {
+    /// Returns another open gate, on the same clock.
+    pub(crate) fn with_clock(&self) -> Self {
+        Self::new().clock(self.0.clock.clone())
+    }
+
+    /// Returns whether this is the only handle.
+    pub(crate) fn is_sole_handle(&self) -> bool {
+        let is_sole = Arc::strong_count(&self.0) == 1;
+        // Pairs with the release of the handles that were dropped: a read-modify-write sees a block through
+        // one of them.
+        fence(Ordering::Acquire);
+        is_sole
+    }
+
+    /// Returns how long the gate is still blocked: zero if it is open, [`Duration::MAX`] if that has no end.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.0.blocked().map_or(Duration::ZERO, |(_, left)| left)
+    }
+
+    /// Refuses all waiters, and all that come to wait later. A caller that finds the gate open still passes.
+    pub(crate) fn close(&self) {
+        self.0.close();
     }
 }
 
@@ -276,6 +311,28 @@ impl TryThrottle for Gate {
     #[inline]
     fn try_enter(&self) -> Result<(), AcquireError> {
         self.check()
+    }
+}
+
+/// An open gate admits any number of units.
+impl Weighted for Gate {
+    type Many = Self;
+
+    #[inline]
+    fn cost(&self, _: u64) -> Self {
+        self.clone()
+    }
+
+    #[inline]
+    fn settle(&self, (): (), _: u64) {}
+
+    #[inline]
+    fn max_units(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn chunk_units(&self) -> u64 {
+        u64::MAX
     }
 }
 

@@ -13,13 +13,15 @@
 //!    changes the word under the lock, and then grants all waiters. So `open` misses no waiter.
 //! 5. While there are waiters, the [deadline](Deadline) is armed for the tick that the first one
 //!    saw, or earlier. Blocking for longer does not change it: when it expires, it is armed again.
-//! 6. Wakers are called and dropped, and the deadline is armed, after the lock is released.
+//! 6. A gate of a key is closed with its map. This is a flag under the lock of the queue: `close` releases
+//!    all waiters, and each of them, and each that joins later, finds the flag and is refused.
+//! 7. Wakers are called and dropped, and the deadline is armed, after the lock is released.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::error::{AcquireError, Cause};
+use crate::error::{AcquireError, Cause, ErrorKind};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::time::{Clock, Deadline, Tick, wait_for};
 use crate::wait::{Polled, remaining_timeout, report_clock};
@@ -37,10 +39,15 @@ pub(super) struct State {
 }
 
 struct Slow {
-    queue: Mutex<WaitQueue<()>>,
+    waiters: Mutex<Waiters>,
     deadline: Deadline,
     /// Wakes the queue at its deadline.
     on_deadline: Waker,
+}
+
+struct Waiters {
+    queue: WaitQueue<()>,
+    closed: bool,
 }
 
 /// Grants the waiters of a gate at its deadline.
@@ -97,27 +104,38 @@ impl State {
     fn slow(self: &Arc<Self>) -> &Slow {
         self.slow.get_or_init(|| {
             Box::new(Slow {
-                queue: Mutex::new(WaitQueue::new()),
+                waiters: Mutex::new(Waiters {
+                    queue: WaitQueue::new(),
+                    closed: false,
+                }),
                 deadline: Deadline::new(),
                 on_deadline: Waker::from(Arc::new(OnDeadline(Arc::downgrade(self)))),
             })
         })
     }
 
-    fn lock(self: &Arc<Self>) -> MutexGuard<'_, WaitQueue<()>> {
-        lock(&self.slow().queue)
+    fn lock(self: &Arc<Self>) -> MutexGuard<'_, Waiters> {
+        lock(&self.slow().waiters)
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.slow.get().map_or(0, |slow| lock(&slow.queue).len())
+        let slow = self.slow.get();
+        slow.map_or(0, |slow| lock(&slow.waiters).queue.len())
     }
 
     /// Opens the gate now, and releases all waiters.
     pub(super) fn open(self: &Arc<Self>) {
-        let queue = self.lock();
+        let waiters = self.lock();
         // A read-modify-write like the others, so it does not undo a later one.
         self.word.swap(OPEN, Ordering::Relaxed);
-        self.settle(queue);
+        self.settle(waiters);
+    }
+
+    /// Refuses all waiters, and all that join later.
+    pub(super) fn close(self: &Arc<Self>) {
+        let mut waiters = self.lock();
+        waiters.closed = true;
+        self.settle(waiters);
     }
 
     /// Passes, is rejected, or joins the queue.
@@ -125,7 +143,10 @@ impl State {
     pub(super) fn join(self: &Arc<Self>, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
-        let mut queue = self.lock();
+        let mut waiters = self.lock();
+        if waiters.closed {
+            return Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
+        }
         let Some((until, left)) = self.blocked() else {
             return Poll::Ready(Ok(()));
         };
@@ -133,8 +154,8 @@ impl State {
             return Poll::Ready(Err(AcquireError::would_take(left).because(Cause::Gate)));
         }
         // Stored first: if the deadline cannot be armed, dropping the future must find its place.
-        *id = Some(queue.push((), waker));
-        drop(queue);
+        *id = Some(waiters.queue.push((), waker));
+        drop(waiters);
         // Every waiter arms it: another one may have failed to do so.
         self.arm(until);
         report_clock(&self.clock);
@@ -146,7 +167,11 @@ impl State {
     pub(super) fn look(self: &Arc<Self>, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The block may have expired, and the deadline be late.
         self.settle(self.lock());
-        if lock_if_served(&self.slow().queue, |queue| queue, id, waker).is_some() {
+        let waiters = &self.slow().waiters;
+        if let Some((waiters, _)) = lock_if_served(waiters, |it| &mut it.queue, id, waker) {
+            if waiters.closed {
+                return Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
+            }
             return Poll::Ready(Ok(()));
         }
         report_clock(&self.clock);
@@ -156,7 +181,7 @@ impl State {
     /// Removes a waiter from the queue.
     pub(super) fn leave(self: &Arc<Self>, id: &WaiterId) {
         // The lock was a temporary, so the waker is dropped after it.
-        let waker = self.lock().withdraw(id);
+        let waker = self.lock().queue.withdraw(id);
         drop(waker);
     }
 
@@ -169,12 +194,14 @@ impl State {
         }
     }
 
-    /// Grants all waiters if the gate is open, then unlocks and wakes them; otherwise arms the
-    /// deadline.
-    fn settle<'a>(self: &'a Arc<Self>, queue: MutexGuard<'a, WaitQueue<()>>) {
+    /// Grants all waiters if the gate is open or closed for good, then unlocks and wakes them; otherwise
+    /// arms the deadline.
+    fn settle<'a>(self: &'a Arc<Self>, waiters: MutexGuard<'a, Waiters>) {
         let mut blocked = None;
-        serve_and_wake(&self.slow().queue, queue, |queue, batch| {
-            blocked = (!queue.is_empty()).then(|| self.blocked()).flatten();
+        serve_and_wake(&self.slow().waiters, waiters, |waiters, batch| {
+            let Waiters { queue, closed } = waiters;
+            let waits = !*closed && !queue.is_empty();
+            blocked = waits.then(|| self.blocked()).flatten();
             while blocked.is_none() && !queue.is_empty() && !batch.is_full() {
                 batch.push(queue.grant_head());
             }

@@ -1,9 +1,29 @@
-//! Limit messages: those of a websocket, or the records of a Kafka consumer.
+//! Limit messages: those that a chat bot sends, those of a websocket, or the records of a Kafka consumer.
+//!
+//! # A chat bot
+//!
+//! The API of a chat limits the messages to each chat and those of a bot in all, and answers 429 with a pause
+//! for one chat. A [`Keyed`](crate::Keyed) has the rates of the chats, and another one has their gates.
+//! [`before`](crate::keyed::Key::before) puts a gate in front of the limits, and looks at it again when they
+//! have admitted a message:
+//!
+//! ```toml
+//! [dependencies]
+//! futures = "0.3"
+//! tokio = { version = "1.49", features = ["full"] }
+//! tollgate = { path = "../tollgate" }
+//! ```
+//!
+//! ```
+#![doc = include_str!("programs/limit_a_bot.rs")]
+//! ```
+//!
+//! After the pause, the messages of the chat leave at its rate, in the order in which they came to the gate.
+//!
+//! # A websocket
 //!
 //! To limit a stream of messages, stop reading it: unread messages wait on the other side, and no messages pile up
 //! here.
-//!
-//! # A websocket
 //!
 //! ```toml
 //! [dependencies]
@@ -39,6 +59,9 @@
 //!
 //! # Choices
 //!
+//! - *A pause of the whole bot*, if the API answers 429 without a chat: [`total.pause_for(..)`](crate::RateLimiter::pause_for).
+//! - *A message that is not worth a long wait*: `limits.acquire().timeout(..)` refuses it at once if the pause is longer.
+//! - *A chat and its owner*: a gate of each, `owner.before(chat.before(limits))`.
 //! - *Close the connection instead*: [`try_acquire`](crate::RateLimiter::try_acquire), and a close frame with the code
 //!   1008 if it fails.
 //! - *Large messages cost more*: `limit.acquire_many(bytes)` of a quota of
@@ -53,6 +76,9 @@
 //!
 //! # Traps
 //!
+//! - A bot's message that was refused goes to the end of the queue of its chat. If the order of messages matters, send those
+//!   of a chat from one task, each after the answer to the last one.
+//! - In `all`, the chat comes before the total: a message that waits for its chat takes nothing of the total.
 //! - While a websocket is not read, its pings are not answered, and its close is not seen. Choose a burst and a rate
 //!   whose waits are shorter than the ping timeout of the other side.
 //! - rdkafka continues to fetch up to `queued.max.messages.kbytes` while the stream is not read. A consumer that

@@ -15,7 +15,7 @@
 //! | bytes per second | [`Quota::bytes_per_second`](crate::Quota::bytes_per_second), and [`acquire_many(bytes)`](crate::RateLimiter::acquire_many) with a burst of at least the largest call |
 //! | another algorithm: token bucket, fixed or sliding window, sliding log, sub-intervals | [`RateLimiter::algorithm`](crate::RateLimiter::algorithm) |
 //! | a bounded queue released at a fixed rate | [`LeakyBucket`](crate::LeakyBucket) |
-//! | the same limit for each user, address or tenant | [`Keyed<K, RateLimiter>`](crate::Keyed), `Keyed<K, Semaphore>`; at most 100,000 keys unless [`max_keys`](crate::Keyed::max_keys) says otherwise; not with a sliding window or log |
+//! | the same limit for each user, address or tenant | [`Keyed<K, RateLimiter>`](crate::Keyed), `Keyed<K, Semaphore>`, and `Keyed<K, Gate>` to pause one of them; at most 100,000 keys unless [`max_keys`](crate::Keyed::max_keys) says otherwise; not with a sliding window or log |
 //! | millions of decisions per second from many threads | [`limiter.local(32)`](crate::RateLimiter::local) in each thread, with a burst of some hundreds |
 //! | a concurrency limit that adapts to what the backend can handle | [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) |
 //! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`](crate::adaptive::AdaptiveRate) |
@@ -33,7 +33,7 @@
 //! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::throttle::BoxThrottle) |
 //! | block a thread instead of awaiting | `.wait()` |
 //! | change a limit while it is used | `set_permits`, `set_quota` |
-//! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for) and [`resume`](crate::RateLimiter::resume); any throttle, `Gate::block_for(..)` in front of it; a semaphore, `set_permits(0)` |
+//! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for) and [`resume`](crate::RateLimiter::resume); any throttle, [`gate.before(throttle)`](crate::Gate::before) and `gate.block_for(..)`; one user, chat or host, [`gates.key(&chat).before(throttle)`](crate::keyed::Key::before) and `pause_for(..)` of the key; a semaphore, `set_permits(0)` |
 //! | shut down | `close()`, then `wait_idle()` |
 //! | keep a semaphore of tokio or async-lock | use it as a [`Throttle`](crate::Throttle) |
 //! | keep the limits of an API as its server counts them, such as tokens of a language model | [`tollgate_http::ApiLimits`]; for other servers, [`RateLimiter::hold`](crate::RateLimiter::hold) and [`follow`](crate::RateLimiter::follow) |
@@ -71,7 +71,7 @@
 //! 6. [`tollgate_tower::guide`]: limit an HTTP service (axum, hyper, tonic), by address and in total;
 //!    [`tollgate_http::guide`]: one of any other framework, such as actix-web.
 //! 7. [Limit each tenant](per_tenant_limits): the same limit for each address, user or tenant.
-//! 8. [Limit messages](limit_messages): a websocket, a Kafka consumer.
+//! 8. [Limit messages](limit_messages): a chat bot, a websocket, a Kafka consumer.
 //! 9. [Limit work that has a pool](limit_a_pool): rayon, sqlx.
 //! 10. [`tollgate_io::guide`]: limit bandwidth, bytes per second of readers, writers and bodies.
 //! 11. [Share a limit](share_a_limit): one quota for several processes or machines, also on Redis.

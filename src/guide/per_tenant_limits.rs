@@ -1,6 +1,6 @@
 //! Limit each tenant: the same limit for each tenant, user or address, in bounded memory.
 //!
-//! A [`Keyed`](crate::Keyed) has a rate limiter or a semaphore for each key. Keys need no registration,
+//! A [`Keyed`](crate::Keyed) has a rate limiter, a semaphore or a gate for each key. Keys need no registration,
 //! and a key without debt makes room for another. A map has at most 100,000 keys, unless
 //! [`max_keys`](crate::Keyed::max_keys) sets another maximum. The simplest limit, by address:
 //!
@@ -25,6 +25,7 @@
 //! # Choices
 //!
 //! - *At most N at once for each*: [`Keyed::semaphores(4)`](crate::Keyed::semaphores).
+//! - *Pause one tenant*: a map of [gates](crate::Keyed::gates), with its key [before](crate::keyed::Key::before) the limits.
 //! - *Waiting*: `tenants.key(&tenant).acquire()` waits like the limiter itself, with a timeout or a token.
 //! - *User, team and everyone*: `all((users.key(&user), teams.key(&team), &everyone))` takes all of them or
 //!   none; [`all`](crate::all) says in which order to list them.

@@ -24,7 +24,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
 /// Operations on all keys. These methods visit one shard after the other, so their duration grows
 /// with the number of keys. Calls for keys of other shards continue in the meantime.
 impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
-    /// Returns the keys that have not fully recovered: those with a backlog, a permit in use or a
+    /// Returns the keys that have not fully recovered: those with a backlog, a permit in use, a pause or a
     /// waiter. They are the keys that [`shrink`](Self::shrink) keeps.
     ///
     /// The keys of one shard are copied at once, under its lock. When the iterator has returned
@@ -59,7 +59,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         })
     }
 
-    /// Drops the keys for which `keep` returns `false`, with their backlogs. A key that is in use
+    /// Drops the keys for which `keep` returns `false`, with their backlogs and pauses. A key that is in use
     /// stays: one with waiters, or with a permit in use. On tokio's time, keys are dropped with their backlogs in all runtimes.
     ///
     /// `keep` runs under no lock, on copies of the keys, and may use the map. It may miss keys that
@@ -164,7 +164,8 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         T::replace_setting(&map.state, entry, new, how);
         drop(shard);
         if let Some(limiter) = limiter {
-            limiter.set(setting, how);
+            let limit: &T = limiter.borrow();
+            limit.set(setting, how);
         }
     }
 

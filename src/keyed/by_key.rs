@@ -1,4 +1,4 @@
-//! [`Keyed`]: its construction, and the options that both kinds of limits have; and [`Key`], a handle of
+//! [`Keyed`]: its construction, and the options that all kinds of limits have; and [`Key`], a handle of
 //! one key.
 
 use std::borrow::Borrow;
@@ -18,11 +18,11 @@ use crate::first_use::FirstUse;
 const DEFAULT_KEYS: usize = 100_000;
 
 /// The same limit for each of many keys, such as users or addresses. `T` is a
-/// [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore).
+/// [`RateLimiter`](crate::RateLimiter), a [`Semaphore`](crate::Semaphore) or a [`Gate`](crate::Gate).
 ///
-/// [`key`](Self::key) returns one [key](super::Key), which has most methods of a limiter or a semaphore.
+/// [`key`](Self::key) returns one [key](super::Key), which has most methods of a limiter, a semaphore or a gate.
 /// Keys need no registration; a key that was never used, or no longer has a backlog, has its whole
-/// burst or all its permits.
+/// burst or all its permits, or is open.
 ///
 /// A map is not `Clone`: share it in a `static`, by reference, or in an `Arc`;
 /// [`key_owned`](Self::key_owned) takes an `Arc`.
@@ -30,19 +30,20 @@ const DEFAULT_KEYS: usize = 100_000;
 /// # Fairness
 ///
 /// Each key has its own first-in first-out wait queue, like that of the
-/// [`RateLimiter`](crate::RateLimiter#fairness) and the [`Semaphore`](crate::Semaphore#fairness). Keys do not
-/// wait for each other.
+/// [`RateLimiter`](crate::RateLimiter#fairness), the [`Semaphore`](crate::Semaphore#fairness) and the
+/// [`Gate`](crate::Gate#fairness). Keys do not wait for each other.
 ///
 /// # Memory
 ///
 /// A map keeps at most [`max_keys`](Self::max_keys) keys, exactly: a new key is counted before it
 /// is inserted. A key that has fully recovered makes room for a new one. It has recovered when it
-/// has no backlog, no permit in use and no waiters, and no caller holds its semaphore. A new key looks
+/// has no backlog, no permit in use and no waiters, is not paused, and no caller holds its semaphore. A new key looks
 /// at no more than six entries for such a key; a hand that moves through the table chooses them. If
 /// none of them has recovered, rates apply the policy of [`when_full`](Keyed::when_full), and
 /// semaphores reject the new key. While the map has room, a new key looks at one entry, and replaces
-/// it if it has been recovered for a minute (for a semaphore, at once). What a key has refunded does
-/// not count.
+/// it if it has been recovered for a minute (for a semaphore or a gate, at once). What a key has refunded does
+/// not count. A map of gates has only the keys that were paused: other keys pass without an entry. A new pause
+/// looks at all entries before it is refused.
 ///
 /// Keys are in shards. Each shard has a lock and a hash table ([`hashbrown`]) that begins small and
 /// doubles when it is filled to seven eighths. So while keys are only inserted, the map allocates
@@ -55,6 +56,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// - the heap memory of the keys themselves;
 /// - with [`quotas`](Keyed::quotas), about 40 bytes for each key, and 130 for each of the quotas;
 /// - for a semaphore, about 250 bytes for each key;
+/// - for a gate, about 100 bytes for each paused key, and 900 more if callers wait for it;
 /// - for a rate, about 2,000 bytes for each key with its own limiter. A key has one if a caller had
 ///   to wait, has [reserved](super::Key::reserve), or has refunded a charge other than the last one. The
 ///   limiter is dropped when the key owes nothing: by later calls that wait or insert a key
@@ -96,9 +98,9 @@ const DEFAULT_KEYS: usize = 100_000;
 /// # Construction
 ///
 /// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] create a map from a quota, or from a number
-/// of permits; both are `const`, and so are [`max_keys`](Self::max_keys) and
+/// of permits; [`Keyed::gates`] creates one of open gates. The first two are `const`, and so are [`max_keys`](Self::max_keys) and
 /// [`when_full`](Self::when_full), so a map with these options can be a `static`. [`Keyed::new`]
-/// creates a map whose limits have the options of a given limiter or semaphore. [`key`](Self::key)
+/// creates a map whose limits have the options of a given limiter, semaphore or gate. [`key`](Self::key)
 /// takes any type that `ToOwned` converts to the key: a `&str` for a `String`, and the key itself
 /// for a type that is [`Clone`], such as an `Arc<str>`.
 ///
@@ -158,11 +160,11 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     pub(super) first_use: FirstUse,
 }
 
-/// The limit that a [`Keyed`](crate::Keyed) has for each key: a [`RateLimiter`](crate::RateLimiter)
-/// or a [`Semaphore`](crate::Semaphore).
+/// The limit that a [`Keyed`](crate::Keyed) has for each key: a [`RateLimiter`](crate::RateLimiter),
+/// a [`Semaphore`](crate::Semaphore) or a [`Gate`](crate::Gate).
 ///
-/// Its permit is a [`Charge`](crate::rate::Charge) or an [`OwnedPermit`](crate::semaphore::OwnedPermit), and its
-/// cost a `u64` or a `u32`. Only this crate implements it.
+/// Its permit is a [`Charge`](crate::rate::Charge), an [`OwnedPermit`](crate::semaphore::OwnedPermit) or `()`, and its
+/// cost a `u64`, or a `u32` for semaphores. Only this crate implements it.
 pub trait Kind: Settle {}
 
 impl<T: Settle> Kind for T {}
@@ -200,12 +202,12 @@ pub trait InAnArc {
     fn handle(&self) -> Self;
 }
 
-/// Construction of a map of either kind.
+/// Construction of a map of any kind.
 impl<K, T: Kind> Keyed<K, T> {
     /// Creates a map whose keys each have a limit like this one: a
-    /// [`RateLimiter`](crate::RateLimiter) with the same quota and options, or a
-    /// [`Semaphore`](crate::Semaphore) with as many permits and the same options. `pattern` itself
-    /// admits no caller. This is not a `const fn`; for a map in a `static`, see
+    /// [`RateLimiter`](crate::RateLimiter) with the same quota and options, a
+    /// [`Semaphore`](crate::Semaphore) with as many permits and the same options, or a
+    /// [`Gate`](crate::Gate) on the same clock. `pattern` itself admits no caller. This is not a `const fn`; for a map in a `static`, see
     /// [`rate_limiters`](Self::rate_limiters) and [`semaphores`](Self::semaphores).
     ///
     /// Rates must have an [algorithm](crate::RateLimiter::algorithm) whose state is a single word:
@@ -213,8 +215,8 @@ impl<K, T: Kind> Keyed<K, T> {
     ///
     /// # Panics
     ///
-    /// Panics if `pattern` has been used, that is, for a rate limiter after its first use, and for
-    /// a semaphore that is closed or has permits in use. Panics if the algorithm is a sliding
+    /// Panics if `pattern` has been used, that is, for a rate limiter after its first use, for
+    /// a semaphore that is closed or has permits in use, and for a gate that is blocked or has another handle. Panics if the algorithm is a sliding
     /// window or a log.
     ///
     /// # Examples
@@ -372,8 +374,8 @@ impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S> {
     }
 }
 
-/// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
-/// [`Semaphore`](crate::Semaphore), except for pauses, holds, following a server and local handles.
+/// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter), except for pauses, holds,
+/// following a server and local handles, of a [`Semaphore`](crate::Semaphore) or of a [`Gate`](crate::Gate).
 ///
 /// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such
 /// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an

@@ -1,5 +1,6 @@
-//! The methods of a [`Key`] that are common to rates and semaphores, and the future of its `acquire`.
+//! The methods of a [`Key`] that are common to all kinds of limits, and the future of its `acquire`.
 
+use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,15 +20,15 @@ use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
 
-/// The methods common to keys of rate limiters and of semaphores.
+/// The methods common to keys of rate limiters, of semaphores and of gates.
 ///
 /// If the map is full and finds [no key to evict](crate::keyed::WhenFull), all methods that charge a key,
 /// or take a permit of it, fail with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) for keys that
 /// the map does not keep.
 impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q, S> {
-    /// Charges 1, or takes a permit of the key, without waiting. See
-    /// [`RateLimiter::try_acquire`](crate::RateLimiter::try_acquire) and
-    /// [`Semaphore::try_acquire`](crate::Semaphore::try_acquire).
+    /// Charges 1, takes a permit of the key, or passes its gate, without waiting. See
+    /// [`RateLimiter::try_acquire`](crate::RateLimiter::try_acquire),
+    /// [`Semaphore::try_acquire`](crate::Semaphore::try_acquire) and [`Gate::check`](crate::Gate::check).
     ///
     /// # Errors
     ///
@@ -126,9 +127,9 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         }
     }
 
-    /// Waits in the queue of the key, and charges 1 or takes a permit. See
-    /// [`RateLimiter::acquire`](crate::RateLimiter::acquire) and
-    /// [`Semaphore::acquire`](crate::Semaphore::acquire).
+    /// Waits in the queue of the key, and charges 1, takes a permit, or passes its gate. See
+    /// [`RateLimiter::acquire`](crate::RateLimiter::acquire),
+    /// [`Semaphore::acquire`](crate::Semaphore::acquire) and [`Gate::acquire`](crate::Gate::acquire).
     ///
     /// # Cancel safety
     ///
@@ -243,7 +244,9 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         let mut slot = slot.unwrap_or_else(|| T::slot(&map.state, &mut shard.state, hash));
         if shard.closed {
             // Nobody waits for a new limiter, so this wakes nobody.
-            T::limiter(&slot).inspect(|limiter| limiter.close());
+            T::limiter(&slot)
+                .map(Borrow::borrow)
+                .inspect(|limit: &&T| limit.close());
         }
         read(LockedEntry {
             slot: &mut slot,

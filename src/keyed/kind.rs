@@ -1,12 +1,12 @@
-//! [`KeyLimit`], the one interface of the two kinds of limits by key: [rates](super::rates) and
-//! [semaphores](super::permits).
+//! [`KeyLimit`], the one interface of the kinds of limits by key: [rates](super::rates),
+//! [semaphores](super::permits) and [gates](super::gates).
 //!
 //! Methods that take a slot or the state of a shard run under the lock of that shard, and call no
 //! foreign code. [`tick`](KeyLimit::tick) and [`jittered`](KeyLimit::jittered) may also run under
 //! it. All others run under no lock.
 
+use std::borrow::Borrow;
 use std::fmt;
-use std::ops::Deref;
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -23,12 +23,13 @@ use crate::{Throttle, TryThrottle};
 pub trait KeyLimit: Sized + 'static {
     /// The permit of an admitted caller.
     type Permit;
-    /// The type of a cost: `u64` for rates, and `u32` for permits.
+    /// The type of a cost: `u32` for permits, and `u64` otherwise.
     type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
     /// The user's setting for a key: its quota, or its number of permits.
     type Setting: Copy + PartialEq + fmt::Display;
-    /// An `Arc` of a limit, which an entry shares with its waiters and holders.
-    type Limiter: Deref<Target = Self>
+    /// A shared handle of a limit, which an entry has in common with its waiters and holders.
+    type Limiter: Borrow<Self>
+        + Clone
         + Weighted<Permit = Self::Permit, Enter: Unpin, Many: TryThrottle>
         + Inspect;
     /// The state common to all keys of a map.

@@ -146,7 +146,7 @@ impl<K, T: KeyLimit, S> Map<K, T, S> {
             let limiters = of_shard(&mut shard);
             drop(shard);
             for limiter in limiters {
-                visit(&limiter);
+                visit(limiter.borrow());
             }
         }
     }

@@ -6,6 +6,7 @@ mod permits;
 mod rates;
 
 mod bulk;
+mod gates;
 mod key;
 mod kind;
 mod map;

@@ -51,8 +51,11 @@ use crate::wait::Waiting;
 ///
 /// To admit them one by one, [pause](crate::RateLimiter::pause_for) the limiter for as long as the
 /// gate is blocked: at its end, a pause has spent the burst, except for one token. The pause also stops
-/// callers that have passed the gate and wait for the limiter. A key of a [`Keyed`](crate::Keyed) has no
+/// callers that have passed the gate and wait for the limiter. A key of a [`Keyed`](crate::Keyed) of limiters has no
 /// pause; a burst of 1 keeps its calls apart.
+///
+/// In `all`, a caller that has passed the gate is admitted although the gate is blocked meanwhile. With
+/// [`gate.before(&rate)`](crate::Gate::before) it is not: it looks at the gate again.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]

@@ -1,11 +1,13 @@
 //! The traits that adapters need in addition to [`Throttle`], and the types that are made of throttles: several
-//! of them [at once](All), one with a [cost](Cost), and one of an [erased type](BoxThrottle).
+//! of them [at once](All), one behind a [gate](Gated), one with a [cost](Cost), and one of an [erased
+//! type](BoxThrottle).
 
 mod adapters;
 pub(crate) mod all;
 mod boxed;
 mod cost;
 mod enter_all;
+mod gated;
 mod handles;
 mod optional;
 mod rollback_guard;
@@ -16,6 +18,7 @@ pub use self::all::All;
 pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;
 pub(crate) use self::cost::units;
+pub use self::gated::Gated;
 pub(crate) use self::handles::handles;
 pub use self::rollback_guard::RollbackGuard;
 pub use self::traits::Polling;

@@ -12,7 +12,7 @@ use crate::wait::Waiting;
 /// `ChannelSemaphore`, `RateLimiter`, `LeakyBucket`, `tokio::sync::Semaphore` and, with the feature
 /// `async-lock`, `async_lock::Semaphore`, so existing code can keep its semaphore. A `Gate` and a
 /// [`Key`](crate::keyed::Key) are throttles themselves. So are compositions of throttles:
-/// [`all`](crate::all)`((..))`, [`Cost`](super::Cost), [`BoxThrottle`](super::BoxThrottle), and `Option`,
+/// [`all`](crate::all)`((..))`, [`Gated`](super::Gated), [`Cost`](super::Cost), [`BoxThrottle`](super::BoxThrottle), and `Option`,
 /// whose `None` admits every caller.
 ///
 /// For a task that waits, use the bound `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.

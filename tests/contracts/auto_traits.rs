@@ -15,7 +15,7 @@ use tollgate::fair::{self, ClassHandle, FairPermit, FairQueue};
 use tollgate::keyed::{Key, WhenFull};
 use tollgate::rate::{Charge, LocalLimiter, MissedTickBehavior, Oversize, Reservation};
 use tollgate::semaphore::{Permit, ReleaseAfter, Resting, WaitIdle};
-use tollgate::throttle::{All, BoxThrottle, Cost};
+use tollgate::throttle::{All, BoxThrottle, Cost, Gated};
 use tollgate::time::{ManualClock, Tick};
 use tollgate::wait::{Timeout, Waiting};
 use tollgate::{
@@ -87,6 +87,7 @@ type Rate = Arc<RateLimiter>;
 type Six = (Shared, Shared, Shared, Shared, Shared, Shared);
 type Rates = Keyed<u64, RateLimiter>;
 type Permits = Keyed<String, Semaphore>;
+type Gates = Keyed<u64, Gate>;
 /// The future of a throttle's wait.
 type Enter<T> = <T as tollgate::Throttle>::Enter;
 type BoxPermit = <BoxThrottle as tollgate::Throttle>::Permit;
@@ -94,6 +95,7 @@ type RateKey = Key<'static, RateLimiter, u64>;
 type RateWait = Enter<RateKey>;
 type PermitWait = Enter<PermitKey>;
 type PermitKey = Key<'static, Semaphore, String>;
+type GateKey = Key<'static, Gate, u64>;
 type NotSend = Rc<()>;
 type NotSync = Cell<u8>;
 type PoolOf<T> = &'static Pool<T>;
@@ -124,8 +126,10 @@ table! {
     // A composition has the traits that all its parts have.
     YES YES YES YES YES YES:
         Resting<Shared>, Cost<&'static Semaphore>, Cost<Shared>, Cost<&'static RateLimiter>, Cost<Rate>,
-        All<(Shared, Shared)>, All<(Shared, Cost<Rate>)>, All<(Gate, Shared)>, All<Six>;
+        All<(Shared, Shared)>, All<(Shared, Cost<Rate>)>, All<(Gate, Shared)>, All<Six>,
+        Gated<Gate, Shared>, Gated<Gate, All<(Rate, Shared)>>;
     YES YES YES YES YES NO:
+        Enter<Gated<Gate, Shared>>, Enter<Gated<Gate, Rate>>,
         Enter<All<(Shared, Shared)>>, Enter<All<(Shared, Rate)>>, Enter<All<(Shared, Option<Shared>)>>,
         Enter<All<Six>>, Enter<Option<Shared>>, Enter<Resting<Shared>>;
 
@@ -148,8 +152,9 @@ table! {
     YES NO NO NO NO NO: Timeout<Enter<BoxThrottle>>;
 
     // The quotas of keys may come from a function, which need not be `UnwindSafe`.
-    YES YES YES NO NO NO: Rates, Permits, RateWait, PermitWait;
-    YES YES YES NO NO YES: RateKey, PermitKey, Cost<PermitKey>;
+    YES YES YES NO NO NO:
+        Rates, Permits, Gates, RateWait, PermitWait, Enter<GateKey>, Enter<Gated<GateKey, Shared>>;
+    YES YES YES NO NO YES: RateKey, PermitKey, GateKey, Cost<PermitKey>, Gated<GateKey, Shared>;
 
     // A permit of a pool is `Send` and `Sync` if its item is.
     YES YES YES NO NO NO: Pool<()>, Pool<NotSync>, pool::Permit<PoolOf<()>, ()>, pool::Permit<SharedPool<()>, ()>;
@@ -278,7 +283,8 @@ macro_rules! throttles {
 }
 
 throttles!(true for
-    &'static Semaphore, Arc<Semaphore>, Gate, &'static Gate, Arc<Gate>,
+    &'static Semaphore, Arc<Semaphore>, Gate, &'static Gate, Arc<Gate>, GateKey,
+    Gated<Gate, Shared>, Gated<GateKey, &'static Semaphore>,
     &'static Pool<()>, Arc<Pool<String>>, &'static Pool<Rc<()>>, Arc<Pool<Rc<()>>>
 );
 throttles!(false for
@@ -346,7 +352,8 @@ at_most! {
     // A plain future is small, because the waiter is not inside it.
     64 =>
         Enter<&'static Semaphore>, Enter<Shared>, WaitIdle<&'static Semaphore>, Enter<&'static RateLimiter>,
-        Enter<Arc<AdaptiveSemaphore>>, Enter<Arc<AdaptiveRate>>, Enter<Rate>, Enter<Gate>, RateWait, PermitWait;
+        Enter<Arc<AdaptiveSemaphore>>, Enter<Arc<AdaptiveRate>>, Enter<Rate>, Enter<Gate>, RateWait, PermitWait,
+        Enter<GateKey>;
     // A permit is a reference to the semaphore and a count, which is never 0.
     2 * WORD =>
         Permit<&'static Semaphore>, Permit<Shared>, Option<Permit<&'static Semaphore>>;

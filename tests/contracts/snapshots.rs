@@ -119,4 +119,10 @@ fn snapshot_of_a_key_is_that_of_its_limit() {
     let _held = slots.key(&4).try_acquire_many(3).unwrap();
     let _waiter = Waiter::parked(Arc::clone(&slots).key_owned(4).acquire_many(2));
     row(slots.key(&4).snapshot(), [4, 3, 1, 1]);
+
+    let chats = Keyed::<u8, _>::new(Gate::new().clock(&clock));
+    row(chats.key(&4).snapshot(), [u64::MAX, 0, u64::MAX, 0]);
+    chats.key(&4).pause_for(HOUR).unwrap();
+    let _waiter = Waiter::parked(chats.key(&4).acquire());
+    row(chats.key(&4).snapshot(), [u64::MAX, 0, 0, 1]);
 }

@@ -52,6 +52,65 @@ mod crawl_politely {
     }
 }
 
+mod limit_a_bot {
+    include!("../../src/guide/programs/limit_a_bot.rs");
+
+    use std::cell::{Cell, RefCell};
+    use std::collections::HashMap;
+
+    use futures::future::try_join_all;
+    use tokio::time::Instant;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The chat 1 is paused for 5 s by its third message. The total spaces two messages by a thirtieth of a second.
+    #[tokio::test(start_paused = true)]
+    async fn send_of_a_chat_that_is_refused_pauses_that_chat_alone() {
+        let (limits, begun) = (Limits::new(), Instant::now());
+        let sent = RefCell::new(HashMap::<i64, Vec<Duration>>::new());
+        let messages = (0..100).map(|message| {
+            let (limits, sent) = (&limits, &sent);
+            let chat = i64::from(message % 5);
+            limits.send(chat, async move || {
+                let mut sent = sent.borrow_mut();
+                let times = sent.entry(chat).or_default();
+                times.push(begun.elapsed());
+                if (chat, times.len()) == (1, 3) {
+                    return Err(5 * SECOND);
+                }
+                Ok(())
+            })
+        });
+        try_join_all(messages).await.unwrap();
+        let sent = sent.into_inner();
+        for (chat, times) in &sent {
+            assert_eq!(times.len(), if *chat == 1 { 21 } else { 20 });
+            let gaps: Vec<_> = times.windows(2).map(|it| it[1] - it[0]).collect();
+            let is_near = |gap: Duration, wanted: Duration| gap.abs_diff(wanted) < SECOND / 5;
+            for (message, gap) in gaps.into_iter().enumerate() {
+                let is_paused = (*chat, message) == (1, 2);
+                let wanted = if is_paused { 5 * SECOND } else { SECOND };
+                assert!(!is_paused || gap >= wanted, "{gap:?}");
+                assert!(is_near(gap, wanted), "{chat} {message}: {gap:?}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn send_that_is_refused_three_times_fails() {
+        let (limits, sent) = (Limits::new(), Cell::new(0));
+        let send = async || {
+            sent.set(sent.get() + 1);
+            Err::<(), _>(SECOND)
+        };
+        let text = limits.send(1, send).await.unwrap_err().to_string();
+        assert_eq!(
+            (text.as_str(), sent.get()),
+            ("three requests were answered with 429", 3)
+        );
+    }
+}
+
 mod limit_an_api_client {
     include!("../../src/guide/programs/limit_an_api_client.rs");
 

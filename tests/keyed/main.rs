@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod gates;
 mod isolation;
 mod maps;
 mod model;

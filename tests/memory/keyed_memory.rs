@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use stats_alloc::Region;
 use tollgate::keyed::WhenFull;
-use tollgate::{Clock, Keyed, Quota, RateLimiter};
+use tollgate::{Clock, Gate, Keyed, Quota, RateLimiter, Semaphore};
 
+use crate::support::poll_once;
 use crate::{COUNTED, alone, held};
 
 /// At least 78 keys for each shard on up to 64 threads, so its table grows several times.
@@ -67,6 +68,7 @@ fn keys_without_bound_take_no_more_than_was_said() {
     few_keys_take_less_and_shrink_gives_back();
     nothing_is_left_of_queues();
     nothing_is_allocated_for_keys_that_are_there();
+    keys_that_are_not_paused_take_nothing_and_paused_ones_a_gate();
     #[cfg(feature = "tokio")]
     keys_on_tokios_time_take_a_limiter_and_a_state_for_each_runtime();
 }
@@ -127,6 +129,38 @@ fn nothing_is_left_of_queues() {
     let change = region.change();
     let more = change.bytes_allocated as isize - change.bytes_deallocated as isize;
     assert!(more < 64 * 1024, "{more}");
+}
+
+/// About 100 bytes, and 900 with waiters, in addition to the 55 of a key.
+fn keys_that_are_not_paused_take_nothing_and_paused_ones_a_gate() {
+    let (clock, slots) = (Clock::manual(), Semaphore::new(1));
+    let chats = Keyed::<u64, _>::new(Gate::new().clock(&clock));
+    chats.key(&0).pause_for(Duration::from_secs(1)).unwrap();
+    let passes = || {
+        let region = Region::new(COUNTED);
+        for key in 0..100 {
+            let gated = chats.key(&key).before(&slots);
+            drop(gated.try_acquire().unwrap());
+            drop(gated.acquire().wait().unwrap());
+        }
+        region.change().allocations
+    };
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(passes(), 0);
+    let region = Region::new(COUNTED);
+    for key in 0..1000 {
+        chats.key(&key).pause_for(Duration::from_secs(1)).unwrap();
+    }
+    let paused = held(&region) / 1000;
+    assert!(paused < 55 + 100, "{paused}");
+    let keys: Vec<u64> = (0..1000).collect();
+    let mut waits: Vec<_> = keys.iter().map(|key| chats.key(key).acquire()).collect();
+    let region = Region::new(COUNTED);
+    for wait in &mut waits {
+        assert!(poll_once(wait).is_pending());
+    }
+    let waited_for = held(&region) / 1000;
+    assert!(waited_for < 1000, "{waited_for}");
 }
 
 fn nothing_is_allocated_for_keys_that_are_there() {

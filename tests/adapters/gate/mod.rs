@@ -1,6 +1,7 @@
 //! The promises of a gate, on a manual clock, alone and as a part of others. Sequences of calls are rows of
 //! `scenarios.rs`.
 
+mod before;
 mod scenarios;
 
 use std::sync::{Arc, Mutex};

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tollgate::fair::{FairQueue, Share};
 use tollgate::semaphore::Resting;
 use tollgate::throttle::{BoxThrottle, Weighted};
-use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, all, forward};
+use tollgate::{
+    AcquireError, ErrorKind, Gate, Keyed, Semaphore, Throttle, TryThrottle, all, forward,
+};
 use tollgate_observe::{Holders, Observed};
 
 use super::subject::{AnyThrottle, Guarantees, Subject};
@@ -100,6 +102,14 @@ const BOXED: Wrapper =
 const RESTING: Wrapper =
     wrapper(|throttle, _| AnyThrottle::new(Resting::new(throttle, Duration::ZERO)));
 
+const BEHIND_A_GATE: Wrapper =
+    wrapper(|throttle, _| AnyThrottle::new(Gate::new().before(throttle)));
+
+const BEHIND_A_KEY: Wrapper = wrapper(|throttle, _| {
+    let gates = Arc::new(Keyed::<u64, _>::gates());
+    AnyThrottle::new(gates.key_owned(7).before(throttle))
+});
+
 const OBSERVED: Wrapper = wrapper(|throttle, _| AnyThrottle::new(Observed::new(throttle, ())));
 
 const OBSERVED_BY_HOLDERS: Wrapper = wrapper(|throttle, _| {
@@ -170,6 +180,8 @@ wrappers! {
     all_of_three: ALL_OF_THREE;
     boxed: BOXED;
     resting: RESTING;
+    gate_before: BEHIND_A_GATE;
+    key_before: BEHIND_A_KEY;
     observed: OBSERVED;
     observed_by_holders: OBSERVED_BY_HOLDERS;
     fair: FAIR;

@@ -169,6 +169,21 @@ fn option_of_a_map_of_semaphores_after_the_first_use_panics() {
 }
 
 #[test]
+fn option_of_a_map_of_gates_after_the_first_use_panics() {
+    options::<Keyed<u8, Gate>>(
+        Keyed::gates,
+        &[
+            |chats| drop(chats.key(&1).try_acquire()),
+            |chats| drop(chats.key(&1).pause_for(SECOND)),
+        ],
+        &[
+            |chats| chats.max_keys(1),
+            |chats| chats.hasher(Default::default()),
+        ],
+    );
+}
+
+#[test]
 fn limit_of_keys_after_its_first_use_panics() {
     options::<RateLimiter>(
         || RateLimiter::new(Quota::per_hour(1)),
@@ -190,6 +205,14 @@ fn limit_of_keys_after_its_first_use_panics() {
         used(&semaphore);
         row(TOO_LATE, || Keyed::<u8, _>::new(semaphore));
     }
+    options::<Gate>(
+        Gate::new,
+        &[|gate| forget(gate.clone()), |gate| gate.block_for(SECOND)],
+        &[|gate| {
+            drop(Keyed::<u8, _>::new(gate));
+            Gate::new()
+        }],
+    );
     // A semaphore keeps nothing of an ended call, except for its limit.
     let semaphore = Semaphore::new(1);
     drop(semaphore.try_acquire());

@@ -60,6 +60,9 @@ fn a_future_of_a_limiter_a_key_or_a_gate_that_is_polled_again() {
             .acquire(),
     );
     polled_again(Gate::new().acquire());
+    polled_again(Keyed::<u8, _>::gates().key(&1).acquire());
+    polled_again(Gate::new().before(&limiter).acquire());
+    polled_again(Gate::new().before(&Semaphore::new(1)).acquire());
 }
 
 #[cfg(feature = "tokio")]
