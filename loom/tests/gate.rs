@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
-use tollgate::{Clock, Gate, Quota};
+use tollgate::{Clock, Gate, Quota, Semaphore};
 use tollgate_detector::Detector;
 use tollgate_loom::*;
 
@@ -162,6 +162,39 @@ fn of_two_that_record_none_is_in_the_way_of_the_other() {
         assert_eq!((pass.counted, pass.lost), (2, 0));
     });
 }
+
+// A caller passes the gate and enters the semaphore, and the gate is shut and opened meanwhile.
+model!(
+    caller_before_a_throttle_that_is_stopped_is_let_go_when_it_opens,
+    || {
+        let (gate, _clock) = gate();
+        let slots = Arc::new(Semaphore::new(1));
+        let caller = joining(gate.before(Arc::clone(&slots)).acquire());
+        gate.block_for(Duration::MAX);
+        gate.open();
+        let slot = output_of(caller.join().unwrap()).unwrap();
+        assert_eq!(slots.available_permits(), 0);
+        drop(slot);
+        assert_eq!((slots.available_permits(), gate.snapshot().waiting), (1, 0));
+    }
+);
+
+// Whoever is admitted has looked before the gate was shut; whoever was not holds no slot.
+model!(
+    caller_before_a_throttle_holds_nothing_while_it_is_shut,
+    || {
+        let (gate, _clock) = gate();
+        let slots = Arc::new(Semaphore::new(1));
+        let caller = joining(gate.before(Arc::clone(&slots)).acquire());
+        gate.block_for(Duration::MAX);
+        let joined = caller.join().unwrap();
+        let is_admitted = joined.is_ok();
+        assert_eq!(slots.available_permits(), usize::from(!is_admitted));
+        assert_eq!(gate.snapshot().waiting, usize::from(!is_admitted));
+        drop(joined);
+        assert_eq!((slots.available_permits(), gate.snapshot().waiting), (1, 0));
+    }
+);
 
 // A pass that finds a gate open does not forget a gate that is shut at that moment.
 model!(gate_that_is_shut_during_a_pass_stays_known, || {
