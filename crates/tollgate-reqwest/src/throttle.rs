@@ -2,7 +2,7 @@
 //! body.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -174,7 +174,7 @@ impl<T> ThrottleMiddleware<T> {
 #[async_trait]
 impl<T> Middleware for ThrottleMiddleware<T>
 where
-    T: Throttle<Enter: Send, Permit: Send + Sync + 'static> + Send + 'static,
+    T: Throttle<Enter: Send, Permit: Send + 'static> + Send + 'static,
 {
     async fn handle(
         &self,
@@ -200,7 +200,9 @@ where
 }
 
 /// Moves the permit into the body of a response.
-pub(crate) fn holding<P: Send + Sync + 'static>(answer: Response, permit: P) -> Response {
+pub(crate) fn holding<P: Send + 'static>(answer: Response, permit: P) -> Response {
+    // A body of reqwest has to be `Sync`, and a permit need not be, such as that of a `BoxThrottle`. Nobody locks it.
+    let permit = Mutex::new(permit);
     // The conversion through `http` loses the URL of a response.
     let url = http::Response::builder().url(answer.url().clone());
     let (url, ()) = url.body(()).expect("it has nothing invalid").into_parts();
