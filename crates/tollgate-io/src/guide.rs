@@ -1,8 +1,8 @@
 //! Limit bandwidth: bytes per second of readers, writers and bodies, separately and in total.
 //!
 //! A [`RateLimiter`](tollgate::RateLimiter) whose units are bytes limits every stream that is
-//! [`throttled`](crate::ThrottleIoExt::throttled) with it. Streams take turns in chunks of 10 ms,
-//! first-in first-out, and the limiter bounds their total bandwidth.
+//! [`throttled`](crate::ThrottleIoExt::throttled) with it. The limiter bounds their total bandwidth. Each call
+//! waits for one chunk of at most 10 ms, first-in first-out, so streams share the limiter by call.
 //!
 //! ```toml
 //! [dependencies]
@@ -18,6 +18,49 @@
 //!
 //! A single client gets its own limit. Five clients share the total, first-in first-out in chunks. The burst
 //! is 80 ms of the rate, and at least 2,048 bytes.
+//!
+//! # Equal shares by bytes
+//!
+//! A stream that requests more bytes in a call gets a larger share. At 20 MB/s, a stream that reads 1 KiB at a time
+//! beside one that reads 64 KiB gets 1.5 % of the bandwidth, and at 5 MB/s, where a chunk has 50 kB, 2 %. To
+//! share equally by bytes, put a [`FairQueue`](tollgate::fair::FairQueue) with
+//! [`Share::ByCost`](tollgate::fair::Share::ByCost) in front of the limiter, and a buffer around each stream:
+//!
+#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(not(feature = "tokio"), doc = "```text")]
+#![doc = include_str!("guide/programs/share_by_bytes.rs")]
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> std::io::Result<()> {
+//! # use std::time::Duration;
+//! # use tokio::io::AsyncReadExt;
+//! # use tokio::time::Instant;
+//! let bandwidth = Bandwidth::new(1_000_000);
+//! let begun = Instant::now();
+//! let read = async |client, size| {
+//!     // Stands in for a download of 1 MB.
+//!     let mut stream = bandwidth.reader(client, tokio::io::repeat(7).take(1_000_000));
+//!     let mut buffer = vec![0; size];
+//!     while stream.read(&mut buffer).await? > 0 {}
+//!     std::io::Result::Ok(begun.elapsed())
+//! };
+//! // Reads of 16 bytes end at the same time as those of 64 KiB; a burst of 80 ms goes to the first.
+//! let (small, large) = tokio::try_join!(read(1, 16), read(2, 65_536))?;
+//! assert!(small.abs_diff(large) <= Duration::from_millis(100));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - *A class of the queue is a client*: all streams of a client have one share together, so more connections get
+//!   no more. [Weights](tollgate::fair::Class::weight) make shares unequal on purpose, in the same proportion.
+//! - *The buffer has 1 ms of the rate, and at least 1 KiB.* A stream is back in the queue only when its task has
+//!   run. In the meantime the queue serves the others, and timers fire once a millisecond, so a stream that requests
+//!   less at a time loses turns. The buffer combines its reads or writes. With it, from 200 kB/s to 20 MB/s,
+//!   Jain's index of up to 32 streams that move 1 byte to 64 KiB at a time is at least 0.97 over three seconds, and
+//!   what is missing is the burst, which goes to the first stream. Without it, at 1 MB/s, the index of five
+//!   streams is 0.87, and that of 32 is 0.61.
+//! - *The share counts requested bytes.* A source that returns fewer bytes than requested, though it has more, gets a
+//!   smaller share.
 //!
 //! # Choices
 //!

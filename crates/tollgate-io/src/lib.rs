@@ -25,6 +25,10 @@
 //!   that did not move are given back in the same poll, so the charge is exactly the number of bytes
 //!   that moved. Streams that are polled when they are woken use the full limit together, whatever
 //!   their number.
+//! - *Streams share a limiter by call, and not by byte.* Each call waits for one chunk, first-in first-out, so a
+//!   stream gets a share in proportion to the bytes that it requests in a call. At 20 MB/s, reads of 1 KiB beside
+//!   reads of 64 KiB get 1.5 % of the bandwidth. The guide has a program for [equal shares by
+//!   bytes](guide#equal-shares-by-bytes).
 //! - *A process without processor time loses the bandwidth above the burst.* On a machine that is short
 //!   of processors, set a [burst of a second](tollgate::Quota::bytes_per_second).
 //! - *A wait is charged when it is granted, and its bytes move at the next call in that direction, however

@@ -22,8 +22,10 @@ use tollgate::throttle::Weighted;
 ///
 /// # Fairness
 ///
-/// The limiter determines the order: callers wait first-in first-out, each for one chunk, so streams
-/// that share a limiter take turns.
+/// The limiter determines the order. Callers of a rate limiter wait first-in first-out, each for one chunk, so
+/// streams share it by call, and not by byte: a stream that requests ten times as many bytes in a call gets ten
+/// times the bandwidth, up to a [chunk](Self::chunk). See [equal shares by
+/// bytes](crate::guide#equal-shares-by-bytes).
 ///
 /// # Cancel safety
 ///
@@ -97,7 +99,7 @@ impl<S, T: Weighted> Throttled<S, T> {
     /// 10 milliseconds of the quota, at least 1 KiB and at most half of the burst, and follows the quota. A stream
     /// that takes the whole burst loses the time between the refill and its next call.
     ///
-    /// Smaller chunks make streams take turns more often, and require more calls.
+    /// Smaller chunks shorten the waits of other streams, and require more calls.
     ///
     /// # Panics
     ///

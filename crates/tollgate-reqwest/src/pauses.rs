@@ -339,7 +339,7 @@ impl<T: Throttle> PausesMiddleware<T> {
 #[async_trait]
 impl<T> Middleware for PausesMiddleware<T>
 where
-    T: Throttle<Enter: Send, Permit: Send + Sync + 'static> + Send + Sync + 'static,
+    T: Throttle<Enter: Send, Permit: Send + 'static> + Send + Sync + 'static,
 {
     async fn handle(
         &self,

@@ -2,7 +2,7 @@
 //! body.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -134,7 +134,7 @@ impl<T> ThrottleMiddleware<T> {
 #[async_trait]
 impl<T> Middleware for ThrottleMiddleware<T>
 where
-    T: Throttle<Enter: Send, Permit: Send + Sync + 'static> + Send + 'static,
+    T: Throttle<Enter: Send, Permit: Send + 'static> + Send + 'static,
 {
     async fn handle(
         &self,
@@ -159,9 +159,11 @@ where
 }
 
 /// Moves the permit into the body of a response.
-pub(crate) fn holding<P: Send + Sync + 'static>(answer: Response, permit: P) -> Response {
+pub(crate) fn holding<P: Send + 'static>(answer: Response, permit: P) -> Response {
+    // A body of reqwest has to be `Sync`, and a permit need not be, such as that of a `BoxThrottle`. Nobody locks it.
+    let permit = Some(Mutex::new(permit));
     let (answer, body) = with_body(answer);
-    answer(Body::wrap(ThrottledBody::holding(body, Some(permit))))
+    answer(Body::wrap(ThrottledBody::holding(body, permit)))
 }
 
 /// Takes the body out of a response. Returns the rest as a function of the new body.

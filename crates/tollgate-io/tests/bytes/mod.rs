@@ -2,6 +2,7 @@
 //! One byte arrives each millisecond, and up to 1,000 accumulate, on a manual clock.
 
 mod scenarios;
+mod shares;
 #[cfg(feature = "stream")]
 mod sink;
 mod throttles;

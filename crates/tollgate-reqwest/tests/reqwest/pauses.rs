@@ -10,6 +10,7 @@ use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use tokio::time::timeout;
 use tollgate::fair::FairQueue;
 use tollgate::semaphore::Resting;
+use tollgate::throttle::BoxThrottle;
 use tollgate::{AcquireError, ErrorKind, Keyed, Throttle};
 use tollgate_reqwest::server_limits::Unit;
 use tollgate_reqwest::{ApiLimit, ApiLimits, Usage, origin};
@@ -285,12 +286,12 @@ type Behind = fn(Arc<Semaphore>) -> Arc<dyn Middleware>;
 
 fn behind<T>(throttle: T) -> Arc<dyn Middleware>
 where
-    T: Throttle<Enter: Send, Permit: Send + Sync + 'static> + Send + Sync + 'static,
+    T: Throttle<Enter: Send, Permit: Send + 'static> + Send + Sync + 'static,
 {
     Arc::new(PausesMiddleware::new(patient()).behind(throttle))
 }
 
-fn throttles() -> [(&'static str, Behind); 5] {
+fn throttles() -> [(&'static str, Behind); 6] {
     [
         ("nothing", |slots| behind(slots)),
         ("a rate", |slots| {
@@ -303,6 +304,7 @@ fn throttles() -> [(&'static str, Behind); 5] {
             let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
             behind(all((slots, queue.class("a"))))
         }),
+        ("a boxed throttle", |slots| behind(BoxThrottle::new(slots))),
         ("slots and a rate", |slots| {
             let four = Arc::new(Semaphore::new(4));
             let rate = limiter(Quota::per_second(20).burst(5));

@@ -11,6 +11,7 @@ use reqwest_middleware::{ClientWithMiddleware, Error};
 use tokio::sync::Semaphore as Signal;
 use tokio::time::timeout;
 use tollgate::semaphore::Resting;
+use tollgate::throttle::BoxThrottle;
 use tollgate::{AcquireError, ErrorKind, Keyed};
 
 use super::*;
@@ -99,6 +100,19 @@ async fn new_holds_the_permit_to_the_end_of_the_body() {
     let answer = client.get(format!("{}empty", server.url)).send().await;
     assert_eq!(slots.available_permits(), 1);
     assert_eq!(answer.unwrap().status(), 200);
+}
+
+/// The permit of a boxed throttle is not `Sync`, and the body of reqwest has to be.
+#[tokio::test]
+async fn new_of_a_boxed_throttle_holds_the_permit_to_the_end_of_the_body() {
+    let slots = Arc::new(Semaphore::new(1));
+    let throttle = BoxThrottle::new(Arc::clone(&slots));
+    let client = builder().with(ThrottleMiddleware::new(throttle));
+    let client = client.with(Server::new([Response::new("one")])).build();
+    let answer = client.get("http://a.test/").send().await.unwrap();
+    assert_eq!(slots.available_permits(), 0);
+    assert_eq!(answer.text().await.unwrap(), "one");
+    assert_eq!(slots.available_permits(), 1);
 }
 
 #[tokio::test]
