@@ -151,7 +151,8 @@ impl World {
             let limit = match self.counts {
                 Counts::Bucket => limit,
                 Counts::Window if self.fields => limit.algorithm(Algorithm::FixedWindow),
-                // Nobody knows when a window begins.
+                // Nobody knows when a window begins. A log has a place for each unit, so it is for requests.
+                Counts::Window if charge == Charge::Once => limit.algorithm(Algorithm::SlidingLog),
                 Counts::Window => limit.algorithm(Algorithm::SlidingWindow),
             };
             let limit = if self.other { limit.spaced() } else { limit };
