@@ -107,6 +107,11 @@ impl<R: ?Sized> ApiLimit<R> {
 
     /// Sets how the server counts, in place of a bucket. [`RateLimiter::follow`] has a table.
     ///
+    /// A limiter learns from the first response when a fixed window ends. If the server does not report that, a
+    /// [fixed window](Algorithm::FixedWindow) of the limiter reaches into two of the server's. Set a
+    /// [sliding log](Algorithm::SlidingLog) then, and for tokens a [sliding window](Algorithm::SlidingWindow), because a
+    /// log has a place for each of them.
+    ///
     /// # Examples
     ///
     /// ```
