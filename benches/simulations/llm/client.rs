@@ -21,9 +21,9 @@ use crate::world::{Mix, Prompt, World};
 
 const CALLERS: usize = 64;
 
-/// The times without and with a count.
+/// The times without and with a count. The second is a whole number of windows.
 const WARM_UP: Duration = Duration::from_secs(2 * 60);
-const RUN: Duration = Duration::from_secs(10 * 60);
+const RUN: Duration = Duration::from_secs(6 * 60);
 
 /// The client that decides when a call is sent.
 #[derive(Clone, Copy, PartialEq)]
@@ -185,7 +185,12 @@ impl Simulation {
                 let provider = &simulation.provider;
                 let arrived = simulation.now();
                 provider.borrow_mut().arrive_of_other(&prompt, arrived);
-                sleep(if prompt.fails { head } else { head + body(&prompt) }).await;
+                sleep(if prompt.fails {
+                    head
+                } else {
+                    head + body(&prompt)
+                })
+                .await;
                 let now = simulation.now();
                 provider.borrow_mut().end(&prompt, arrived, now, false);
             });

@@ -70,7 +70,7 @@ impl Mix {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) struct World {
     /// The requests and the tokens of a minute.
     pub(crate) per_minute: (u64, u64),
@@ -124,6 +124,11 @@ impl World {
             }
         }
         worlds
+    }
+
+    pub(crate) fn differs_in_fields_only(&self, other: &Self) -> bool {
+        let fields = true;
+        Self { fields, ..*self } == Self { fields, ..*other }
     }
 
     /// Returns whether input and output are counted apart.
