@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use http::{HeaderMap, StatusCode};
-use tollgate::rate::{Charge, Hold};
+use tollgate::rate::Charge;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, RateLimiter, Throttle};
 
 use super::Shared;
-use super::limit::{Charged, Kept};
+use super::limit::{Charged, Kept, Made};
 use crate::ResponseClass;
 use crate::server_limits::{ServerLimits, Unit};
 
@@ -49,11 +49,7 @@ impl ApiCall {
     /// Charges all limits, or none and returns the index of a limiter that has no room. `entered` is one that has been
     /// charged.
     fn try_charge(&self, mut entered: Option<(usize, Charge)>) -> Result<Vec<Charge>, usize> {
-        for limit in &self.shared.limits {
-            if let Some(spacing) = &limit.spacing {
-                spacing.tune(limit.limiter.snapshot().available);
-            }
-        }
+        self.shared.limits.iter().for_each(Kept::space);
         let mut charges = Vec::with_capacity(self.shared.limits.len());
         for (index, (limiter, cost)) in self.limiters().enumerate() {
             let charged = match entered.take_if(|(entered, _)| *entered == index) {
@@ -83,11 +79,7 @@ impl ApiCall {
             let charge = charges.next()?;
             // Time pays off what was spaced.
             let _spaced = limit.spacing.as_ref().and_then(|_| charges.next());
-            Some(if limit.holds {
-                Made::Hold(limit.limiter.hold(charge))
-            } else {
-                Made::Charge(charge)
-            })
+            Some(limit.keep(charge))
         });
         ApiCharges {
             made: made.collect(),
@@ -121,7 +113,8 @@ impl Throttle for ApiCall {
 
     /// Takes back the charges of a request that was not sent.
     fn rollback(&self, permit: ApiCharges) {
-        permit.end(|_, _| Charged::Exactly(0), |_, _| {});
+        let limits = self.shared.limits.iter().zip(permit.made);
+        limits.for_each(|(limit, made)| limit.correct(made, 0));
     }
 
     fn enter_now(&self) -> Option<ApiCharges> {
@@ -148,20 +141,6 @@ pub struct ApiCharges {
     shared: Arc<Shared>,
 }
 
-enum Made {
-    Charge(Charge),
-    Hold(Hold),
-}
-
-impl Made {
-    fn charge(&self) -> &Charge {
-        match self {
-            Self::Charge(charge) => charge,
-            Self::Hold(hold) => hold.charge(),
-        }
-    }
-}
-
 impl ApiCharges {
     /// Reads the head of the response: each limit follows what the server reports, and is corrected to what the server has
     /// charged. What the request [will have used](Charged::Used) is held until it is [settled](Usage::settle).
@@ -176,36 +155,22 @@ impl ApiCharges {
         let class = ResponseClass::of(status, headers, || now);
         let is_refused = class != ResponseClass::Success;
         let mut held = Vec::new();
-        self.end(
-            |limit, charge| {
-                limit.follow(charge, &server);
-                limit.charged(charge.cost(), is_refused, status, headers)
-            },
-            |unit, hold| held.push((unit, hold)),
-        );
-        Usage(Arc::new(Mutex::new(held)))
-    }
-
-    /// Ends each charge by what the server has charged. `hold` gets those that are still unknown.
-    fn end(
-        self,
-        mut charged: impl FnMut(&Kept, &Charge) -> Charged,
-        mut hold: impl FnMut(Unit, Hold),
-    ) {
-        for (limit, made) in self.shared.limits.iter().zip(self.made) {
-            match (charged(limit, made.charge()), made) {
-                (Charged::Exactly(units), Made::Charge(charge)) => {
-                    limit.limiter.settle(charge, units);
-                }
-                (Charged::Exactly(units), Made::Hold(hold)) => hold.settle(units),
-                (Charged::Used, Made::Hold(made)) => hold(limit.unit, made),
+        for (index, made) in self.made.into_iter().enumerate() {
+            let limit = &self.shared.limits[index];
+            limit.follow(&made, &server);
+            match limit.charged(made.charge().cost(), is_refused, status, headers) {
+                Charged::Exactly(units) if is_refused => limit.correct(made, units),
+                Charged::Exactly(units) => limit.settle(made, units),
+                Charged::Used if limit.holds => held.push((index, made)),
                 // Dropping a hold settles it for its whole cost.
-                (Charged::Used | Charged::Estimate, made) => drop(made),
+                Charged::Used | Charged::Estimate => drop(made),
             }
-            if let Some(spacing) = &limit.spacing {
-                spacing.tune(limit.limiter.snapshot().available);
-            }
+            limit.space();
         }
+        Usage(Arc::new(Held {
+            made: Mutex::new(held),
+            shared: self.shared,
+        }))
     }
 }
 
@@ -222,7 +187,13 @@ impl fmt::Debug for ApiCharges {
 /// into the extensions of a response, if a limit of the request is held: take a clone out before the body is read, because
 /// clients drop the extensions then.
 #[derive(Clone)]
-pub struct Usage(Arc<Mutex<Vec<(Unit, Hold)>>>);
+pub struct Usage(Arc<Held>);
+
+/// The held charges, with the indices of their limits.
+struct Held {
+    made: Mutex<Vec<(usize, Made)>>,
+    shared: Arc<Shared>,
+}
 
 impl Usage {
     /// Settles the limit of this unit for what was used. Several limits of the unit are all settled. It does nothing if
@@ -232,12 +203,15 @@ impl Usage {
     ///
     /// See [`ApiLimits`](super::ApiLimits).
     pub fn settle(&self, unit: Unit, used: u64) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let settled = held.extract_if(.., |(held, _)| *held == unit);
+        let limits = &self.0.shared.limits;
+        let mut held = self.0.lock();
+        let settled = held.extract_if(.., |(index, _)| limits[*index].unit == unit);
         let settled: Vec<_> = settled.collect();
         // A settlement wakes tasks.
         drop(held);
-        settled.into_iter().for_each(|(_, hold)| hold.settle(used));
+        for (index, made) in settled {
+            limits[index].settle(made, used);
+        }
     }
 
     /// Returns whether nothing is held.
@@ -265,8 +239,13 @@ impl Usage {
     /// # }
     /// ```
     pub fn is_settled(&self) -> bool {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.is_empty()
+        self.0.lock().is_empty()
+    }
+}
+
+impl Held {
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Made)>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

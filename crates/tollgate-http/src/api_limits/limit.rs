@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use tollgate::rate::{Charge, Oversize};
+use tollgate::rate::{Charge, Hold, Oversize};
 use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::server_limits::{ServerLimits, Unit, Window};
@@ -105,6 +106,11 @@ impl<R: ?Sized> ApiLimit<R> {
     }
 
     /// Sets how the server counts, in place of a bucket. [`RateLimiter::follow`] has a table.
+    ///
+    /// A limiter learns from the first response when a fixed window ends. If the server does not report that, a
+    /// [fixed window](Algorithm::FixedWindow) of the limiter reaches into two of the server's. Set a
+    /// [sliding log](Algorithm::SlidingLog) then, and for tokens a [sliding window](Algorithm::SlidingWindow), because a
+    /// log has a place for each of them.
     ///
     /// # Examples
     ///
@@ -298,6 +304,7 @@ impl<R: ?Sized> ApiLimit<R> {
             holds: self.holds,
             charged: self.charged,
             window: self.window,
+            given_back: AtomicU64::new(0),
         };
         (self.cost, kept)
     }
@@ -324,15 +331,75 @@ pub(super) struct Kept {
     pub(super) holds: bool,
     charged: Option<Box<ChargedOf>>,
     window: Box<WindowOf>,
+    /// All units that were given back of what the server had counted.
+    given_back: AtomicU64,
+}
+
+/// A charge of a limit, until the response.
+pub(super) struct Made {
+    charge: Kind,
+    /// What had been given back when it was made.
+    given_back: u64,
+}
+
+enum Kind {
+    Charge(Charge),
+    Hold(Hold),
+}
+
+impl Made {
+    pub(super) fn charge(&self) -> &Charge {
+        match &self.charge {
+            Kind::Charge(charge) => charge,
+            Kind::Hold(hold) => hold.charge(),
+        }
+    }
 }
 
 impl Kept {
-    /// Follows what the server reports, if it does, in its response to the request of this charge.
-    pub(super) fn follow(&self, charge: &Charge, server: &ServerLimits) {
+    /// Follows what the server reports, if it does, in its response to the request of this charge. What was given back
+    /// since the charge was still counted there, and was not used by others.
+    pub(super) fn follow(&self, made: &Made, server: &ServerLimits) {
         if let Some(window) = (self.window)(server) {
+            let given_back = self.given_back.load(Ordering::Relaxed);
+            let since = given_back.wrapping_sub(made.given_back);
+            let used = window.used(self.limit).saturating_sub(since);
             let reset_after = window.reset_after.unwrap_or_default();
-            self.limiter
-                .follow(charge, window.used(self.limit), reset_after);
+            self.limiter.follow(made.charge(), used, reset_after);
+        }
+    }
+
+    /// Keeps a charge until the response.
+    pub(super) fn keep(&self, charge: Charge) -> Made {
+        Made {
+            given_back: self.given_back.load(Ordering::Relaxed),
+            charge: if self.holds {
+                Kind::Hold(self.limiter.hold(charge))
+            } else {
+                Kind::Charge(charge)
+            },
+        }
+    }
+
+    /// Settles the charge of a request that the server has counted.
+    pub(super) fn settle(&self, made: Made, units: u64) {
+        let excess = made.charge().cost().saturating_sub(units);
+        self.given_back.fetch_add(excess, Ordering::Relaxed);
+        self.correct(made, units);
+    }
+
+    /// Settles the charge of a request, which the server has not counted if it is nothing.
+    pub(super) fn correct(&self, made: Made, units: u64) {
+        match made.charge {
+            Kind::Charge(charge) => self.limiter.settle(charge, units),
+            Kind::Hold(hold) => hold.settle(units),
+        }
+    }
+
+    /// Brings the spacing in step with what remains.
+    pub(super) fn space(&self) {
+        if let Some(spacing) = &self.spacing {
+            spacing.tune(self.limiter.snapshot().available);
         }
     }
 
@@ -359,8 +426,7 @@ pub(super) struct Spacing {
 }
 
 impl Spacing {
-    /// Brings it in step with what remains.
-    pub(super) fn tune(&self, remaining: u64) {
+    fn tune(&self, remaining: u64) {
         let quota = Quota::new(remaining.max(1).saturating_mul(2), self.period);
         if self.limiter.quota() != quota {
             self.limiter.set_quota(quota);

@@ -4,6 +4,8 @@
 
 mod call;
 mod limit;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
