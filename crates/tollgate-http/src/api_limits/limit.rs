@@ -30,7 +30,8 @@ type WindowOf = dyn for<'a> Fn(&'a ServerLimits) -> Option<&'a Window> + Send + 
 /// One limit of an API: a number of units in a period. See [`ApiLimits`](super::ApiLimits).
 ///
 /// Its limiter keeps somewhat less than the server's limit: 2 % less, and at least 2 units, for what others use while a
-/// response is under way, and its period is a thousandth longer, because not all requests take equally long to arrive.
+/// response is under way, and its period is a thousandth longer, because not all requests take equally long to arrive; a
+/// fixed window begins a thousandth later.
 /// If the server reports its count, the limiter [follows](RateLimiter::follow) it, so the use by others counts as well.
 ///
 /// # Examples
@@ -270,11 +271,12 @@ impl<R: ?Sized> ApiLimit<R> {
         let is_fixed = self.algorithm == Algorithm::FixedWindow;
         let margin = |count: u64| (count / 50).max(2);
         let less = |count: u64| count.saturating_sub(margin(count)).max(1);
-        // The end of a fixed window is known.
-        let slower = if is_fixed {
-            Duration::ZERO
+        let margin_of_period = self.period / 1000;
+        // The end of a fixed window is known, and so is that of the next.
+        let (slower, later) = if is_fixed {
+            (Duration::ZERO, margin_of_period)
         } else {
-            self.period / 1000
+            (margin_of_period, Duration::ZERO)
         };
         let quota = Quota::new(less(self.limit), self.period + slower).burst(less(self.burst));
         let limiter = RateLimiter::new(quota)
@@ -305,6 +307,7 @@ impl<R: ?Sized> ApiLimit<R> {
             charged: self.charged,
             window: self.window,
             given_back: AtomicU64::new(0),
+            later,
         };
         (self.cost, kept)
     }
@@ -333,6 +336,9 @@ pub(super) struct Kept {
     window: Box<WindowOf>,
     /// All units that were given back of what the server had counted.
     given_back: AtomicU64,
+    /// How much later than reported a window ends, because a request may arrive sooner after it was sent than the one
+    /// whose response has reported it.
+    later: Duration,
 }
 
 /// A charge of a limit, until the response.
@@ -364,7 +370,7 @@ impl Kept {
             let given_back = self.given_back.load(Ordering::Relaxed);
             let since = given_back.wrapping_sub(made.given_back);
             let used = window.used(self.limit).saturating_sub(since);
-            let reset_after = window.reset_after.unwrap_or_default();
+            let reset_after = window.reset_after.unwrap_or_default() + self.later;
             self.limiter.follow(made.charge(), used, reset_after);
         }
     }
