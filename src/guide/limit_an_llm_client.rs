@@ -32,10 +32,16 @@
 //! | failed requests, too, as OpenAI documents | `.charged(..)`, which returns `Charged::Estimate`. By default a refusal costs nothing. |
 //! | nothing for a request that fails in another way | `.charged(..)`, which returns `Charged::Exactly(0)` for its status |
 //!
+//! In the simulation `llm` of the repository, 64 callers use 95 % and more of what an ideal client would, and less than 0.5 % of
+//! their calls are refused, with and without fields, whether the provider counts by a bucket or by windows, the maximum, an
+//! estimate or the usage. Beside another user of 30 %, with fields, at most 2 % are refused, and 93 % are used where a bucket is
+//! counted.
+//!
 //! # Choices
 //!
 //! - *The algorithm*: a bucket that refills evenly, as OpenAI and Anthropic describe theirs; `.algorithm(..)` with
-//!   [`FixedWindow`](crate::Algorithm::FixedWindow) for one that restarts each minute.
+//!   [`FixedWindow`](crate::Algorithm::FixedWindow) for one that restarts each minute, or with
+//!   [`SlidingLog`](crate::Algorithm::SlidingLog) if its responses do not say when.
 //! - *A limit per second or per day*: the period of `ApiLimit::new`. If a provider reports several windows of one unit, choose
 //!   one by `.follow(..)`.
 //! - *Other users of the same key* appear in the fields of the responses. If they use up what remains, add

@@ -66,6 +66,7 @@ struct Simulation {
     start: Instant,
     pauses: Pauses,
     limits: ApiLimits<Prompt>,
+    tokens_per_unit: u64,
     /// The turn of an ideal caller.
     turn: Semaphore,
     sent: Cell<f64>,
@@ -131,7 +132,7 @@ impl Simulation {
             let next = call.answered(status, &headers, true);
             if status == StatusCode::OK {
                 self.read(prompt, arrived).await;
-                usage.settle(Unit::Tokens, prompt.used());
+                usage.settle(Unit::Tokens, prompt.used().div_ceil(self.tokens_per_unit));
                 usage.settle(Unit::OutputTokens, prompt.answer);
             }
             if next == NextStep::Return {
@@ -226,6 +227,7 @@ pub(crate) fn run(world: &World, kind: Kind, seed: u64) -> Outcome {
             start: Instant::now(),
             pauses: Pauses::new().jitter_percent(0).clock(Clock::tokio()),
             limits: world.api_limits(),
+            tokens_per_unit: world.tokens_per_unit(),
             turn: Semaphore::new(1),
             sent: Cell::default(),
             refused: Cell::default(),

@@ -149,26 +149,36 @@ impl World {
         limits
     }
 
+    /// Returns the tokens for which the client counts one. A log has a place for each unit.
+    pub(crate) fn tokens_per_unit(&self) -> u64 {
+        let is_log = self.counts == Counts::Window && !self.fields;
+        if is_log { 20 } else { 1 }
+    }
+
     /// Returns what a user writes who knows how the provider counts, and whether others use the limits.
     pub(crate) fn api_limits(&self) -> ApiLimits<Prompt> {
         let limits = self.limits().into_iter().map(|(unit, charge, per_minute)| {
-            let limit = ApiLimit::new(unit, per_minute, MINUTE).clock(Clock::tokio());
+            let each = match unit {
+                Unit::Requests => 1,
+                _ => self.tokens_per_unit(),
+            };
+            let limit = ApiLimit::new(unit, per_minute / each, MINUTE).clock(Clock::tokio());
             let limit = match self.counts {
                 Counts::Bucket => limit,
                 Counts::Window if self.fields => limit.algorithm(Algorithm::FixedWindow),
-                // Nobody knows when a window begins. A log has a place for each unit, so it is for requests.
-                Counts::Window if charge == Charge::Once => limit.algorithm(Algorithm::SlidingLog),
-                Counts::Window => limit.algorithm(Algorithm::SlidingWindow),
+                // Nobody knows when a window begins.
+                Counts::Window => limit.algorithm(Algorithm::SlidingLog),
             };
+            let units = |cost: fn(&Prompt) -> u64| move |it: &Prompt| cost(it).div_ceil(each);
             let limit = if self.other { limit.spaced() } else { limit };
             let limit = match charge {
                 Charge::Once => limit,
-                Charge::Maximum => limit.cost(Prompt::estimate),
-                Charge::AtMost => limit.cost(Prompt::at_most),
-                Charge::Input => limit.cost(|prompt: &Prompt| prompt.tokens),
-                Charge::Output => limit.hold(|prompt: &Prompt| prompt.max_tokens),
+                Charge::Maximum => limit.cost(units(Prompt::estimate)),
+                Charge::AtMost => limit.cost(units(Prompt::at_most)),
+                Charge::Input => limit.cost(units(|prompt| prompt.tokens)),
+                Charge::Output => limit.hold(units(|prompt| prompt.max_tokens)),
                 Charge::Corrected | Charge::UsedAtEnd | Charge::UsedAtArrival => {
-                    limit.hold(Prompt::at_most)
+                    limit.hold(units(Prompt::at_most))
                 }
             };
             let is_usage = matches!(

@@ -313,8 +313,63 @@ fn algorithm_of_a_fixed_window_ends_when_the_server_says() {
     ];
     answered_with(entered(&limits, 1), 200, &fields);
     assert_eq!(left(&limits), [0]);
-    clock.advance(Duration::from_secs(5));
+    // A thousandth of the period later.
+    clock.advance(Duration::from_millis(5_059));
+    assert_eq!(left(&limits), [0]);
+    clock.advance(Duration::from_millis(1));
     assert_eq!(left(&limits), [98]);
+}
+
+/// 98 tokens in a fixed window. A failed request costs nothing.
+fn tokens_of_a_window() -> ApiLimits<Tokens> {
+    let charged = |_, status: StatusCode, _: &HeaderMap| {
+        if status.is_success() {
+            Charged::Used
+        } else {
+            Charged::Exactly(0)
+        }
+    };
+    let tokens = limit(Unit::Tokens, &Clock::manual())
+        .algorithm(Algorithm::FixedWindow)
+        .hold(|tokens: &Tokens| *tokens);
+    ApiLimits::new([tokens.charged(charged)])
+}
+
+/// What a server reports that had so many tokens left when a request arrived.
+fn tokens_left(tokens: &str) -> [(&'static str, &str); 2] {
+    [
+        ("x-ratelimit-remaining-tokens", tokens),
+        ("x-ratelimit-reset-tokens", "50s"),
+    ]
+}
+
+#[test]
+fn answered_after_a_settlement_takes_the_excess_for_no_use_by_others() {
+    let limits = tokens_of_a_window();
+    let (first, second) = (entered(&limits, 40), entered(&limits, 40));
+    answered(first, 200).settle(Unit::Tokens, 10);
+    // The server had counted 40 for the first when the second arrived.
+    let _usage = answered_with(second, 200, &tokens_left("20"));
+    assert_eq!(left(&limits), [98 - 10 - 40]);
+}
+
+#[test]
+fn answered_after_a_failure_takes_its_charge_for_no_use_by_others() {
+    let limits = tokens_of_a_window();
+    let (first, second) = (entered(&limits, 40), entered(&limits, 40));
+    assert!(answered(first, 500).is_settled());
+    let _usage = answered_with(second, 200, &tokens_left("20"));
+    assert_eq!(left(&limits), [98 - 40]);
+}
+
+#[test]
+fn answered_after_a_refusal_counts_the_use_by_others() {
+    let limits = tokens_of_a_window();
+    let (first, second) = (entered(&limits, 40), entered(&limits, 40));
+    assert!(answered(first, 429).is_settled());
+    // The server had not counted the first, so others have used 15.
+    let _usage = answered_with(second, 200, &tokens_left("45"));
+    assert_eq!(left(&limits), [98 - 40 - 15]);
 }
 
 #[test]

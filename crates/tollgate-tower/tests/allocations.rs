@@ -7,12 +7,14 @@ use std::future::Ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use http_body_util::Full;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate::{Quota, RateLimiter, Semaphore, all};
-use tollgate_tower::{Pauses, PausesLayer};
+use tollgate_tower::server_limits::Unit;
+use tollgate_tower::{ApiLimit, ApiLimits, Pauses, PausesLayer};
 use tower::{Layer, Service};
 
 #[global_allocator]
@@ -63,4 +65,8 @@ fn request_while_nothing_is_paused_allocates_only_the_copy_of_its_head() {
     let rate = Arc::new(RateLimiter::new(Quota::per_second(1_000_000).burst(1000)));
     let limited = layer(0).behind(all((slots, rate)));
     assert_eq!(allocations(&limited.layer(inner), &fields), 0);
+    // The costs, the charges, and the charges as they are kept.
+    let requests = ApiLimit::new(Unit::Requests, 1_000, Duration::from_secs(60));
+    let limited = layer(0).limits(ApiLimits::new([requests]));
+    assert_eq!(allocations(&limited.layer(inner), &fields), 3);
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use http::{HeaderMap, StatusCode};
@@ -31,7 +32,38 @@ pub struct ApiCall {
 }
 
 /// The wait for all limits.
-type Enter = Pin<Box<dyn Future<Output = Result<ApiCharges, AcquireError>> + Send>>;
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct EnterApi(Stage);
+
+enum Stage {
+    /// It was not polled yet.
+    Start(ApiCall),
+    /// There was no room.
+    Waits(Pin<Box<dyn Future<Output = Result<ApiCharges, AcquireError>> + Send>>),
+}
+
+impl Future for EnterApi {
+    type Output = Result<ApiCharges, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Stage::Start(call) = &self.0 {
+            if let Some(charges) = call.enter_now() {
+                return Poll::Ready(Ok(charges));
+            }
+            self.0 = Stage::Waits(Box::pin(call.clone().wait()));
+        }
+        let Stage::Waits(wait) = &mut self.0 else {
+            unreachable!("it was made above");
+        };
+        wait.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for EnterApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnterApi").finish_non_exhaustive()
+    }
+}
 
 impl ApiCall {
     /// The limiters that the request enters, with their costs.
@@ -105,10 +137,10 @@ impl ApiCall {
 
 impl Throttle for ApiCall {
     type Permit = ApiCharges;
-    type Enter = Enter;
+    type Enter = EnterApi;
 
-    fn enter(&self) -> Waiting<Enter> {
-        Waiting::new(Box::pin(self.clone().wait()))
+    fn enter(&self) -> Waiting<EnterApi> {
+        Waiting::new(EnterApi(Stage::Start(self.clone())))
     }
 
     /// Takes back the charges of a request that was not sent.
@@ -167,10 +199,10 @@ impl ApiCharges {
             }
             limit.space();
         }
-        Usage(Arc::new(Held {
-            made: Mutex::new(held),
-            shared: self.shared,
-        }))
+        let is_held = !held.is_empty();
+        let shared = self.shared;
+        let made = Mutex::new(held);
+        Usage(is_held.then(|| Arc::new(Held { made, shared })))
     }
 }
 
@@ -187,7 +219,7 @@ impl fmt::Debug for ApiCharges {
 /// into the extensions of a response, if a limit of the request is held: take a clone out before the body is read, because
 /// clients drop the extensions then.
 #[derive(Clone)]
-pub struct Usage(Arc<Held>);
+pub struct Usage(Option<Arc<Held>>);
 
 /// The held charges, with the indices of their limits.
 struct Held {
@@ -203,8 +235,11 @@ impl Usage {
     ///
     /// See [`ApiLimits`](super::ApiLimits).
     pub fn settle(&self, unit: Unit, used: u64) {
-        let limits = &self.0.shared.limits;
-        let mut held = self.0.lock();
+        let Some(all) = &self.0 else {
+            return;
+        };
+        let limits = &all.shared.limits;
+        let mut held = all.lock();
         let settled = held.extract_if(.., |(index, _)| limits[*index].unit == unit);
         let settled: Vec<_> = settled.collect();
         // A settlement wakes tasks.
@@ -239,7 +274,7 @@ impl Usage {
     /// # }
     /// ```
     pub fn is_settled(&self) -> bool {
-        self.0.lock().is_empty()
+        self.0.as_ref().is_none_or(|it| it.lock().is_empty())
     }
 }
 

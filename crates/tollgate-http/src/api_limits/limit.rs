@@ -110,8 +110,8 @@ impl<R: ?Sized> ApiLimit<R> {
     ///
     /// A limiter learns from the first response when a fixed window ends. If the server does not report that, a
     /// [fixed window](Algorithm::FixedWindow) of the limiter reaches into two of the server's. Set a
-    /// [sliding log](Algorithm::SlidingLog) then, and for tokens a [sliding window](Algorithm::SlidingWindow), because a
-    /// log has a place for each of them.
+    /// [sliding log](Algorithm::SlidingLog) then, which keeps the limit in any period. It has a place for each unit, and a
+    /// correction takes a time that is linear in them, so count a million tokens in hundreds.
     ///
     /// # Examples
     ///

@@ -4,8 +4,6 @@
 
 mod call;
 mod limit;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::sync::Arc;
