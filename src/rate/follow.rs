@@ -27,7 +27,8 @@ impl RateLimiter {
     ///
     /// The limiter should count like the server, with an [algorithm](Self::algorithm) like the
     /// server's, and a quota that is somewhat lower: reserve 2 % of the limit, and at least 2, for
-    /// the use by others while a response is under way. Not all calls take equally long to the
+    /// the use by others while a response is under way. Of a limit below 40, reserve at most a
+    /// twentieth, and the 2 of the burst of a bucket. Not all calls take equally long to the
     /// server, so make the period longer than the server's by a thousandth, unless it is that of a
     /// fixed window.
     ///

@@ -72,7 +72,8 @@ fn main() -> ExitCode {
 /// - Without spacing, a client uses up a log at once, and has no answer for a minute while others continue;
 ///   and a bucket is empty whenever others come.
 /// - Of 60 a minute, the one that is reserved for others is 3 % of the remaining half.
-/// - A bucket of 6, or of 50, is smaller than the number of requests in flight at 5 seconds.
+/// - A bucket of 6, or of 50, is smaller than the number of requests in flight at 5 seconds. A spaced client with one of 6
+///   a minute sometimes has all of them in flight for half a minute.
 /// - At 5 seconds, the client learns late what others take of a window of 500, and expects bursts
 ///   to continue.
 fn decides(world: &World, kind: Kind) -> bool {
@@ -85,6 +86,9 @@ fn decides(world: &World, kind: Kind) -> bool {
         (Counts::Window, Others::Steady) => world.quota != 500 || !is_far,
         (Counts::Window, Others::Bursts) => world.quota != 500,
         (Counts::Log, Others::Steady) => world.quota > 500 || is_spaced && world.quota > 60,
+        (Counts::Bucket, Others::Nobody | Others::Bursts) if world.quota == 6 => {
+            is_whole && !is_spaced
+        }
         (Counts::Bucket, Others::Nobody) if is_spaced => is_whole || is_near || world.quota > 500,
         (Counts::Bucket, Others::Nobody) => !is_small || !is_far,
         (Counts::Bucket, Others::Steady) if is_spaced => !is_small || !is_far,
@@ -153,7 +157,9 @@ impl World {
         ];
         let mut worlds = Vec::new();
         for (counts, percent) in servers {
-            for quota in [60, 500, 5000] {
+            // A bucket of a tenth of 6 has room for nothing.
+            let quotas = [6, 60, 500, 5000].into_iter();
+            for quota in quotas.filter(|quota| quota * percent >= 100) {
                 for latency in latencies {
                     for others in [Others::Nobody, Others::Steady, Others::Bursts] {
                         worlds.push(Self {
@@ -176,11 +182,12 @@ impl World {
     }
 
     /// Returns a limiter that counts as the server does, with `part` of its count less, and at least `least`,
-    /// for others who come while an answer is under way. It is slower by what the ways to the server differ:
-    /// a request may arrive up to 20 ms sooner after it was sent than the one whose place it takes. A window
-    /// ends when the server says so.
+    /// for others who come while an answer is under way; of a count below 40 it has less to spare. It is slower by
+    /// what the ways to the server differ: a request may arrive up to 20 ms sooner after it was sent than the one
+    /// whose place it takes. A window ends when the server says so.
     fn limiter(&self, part: u64, least: u64) -> RateLimiter {
-        let less = |count: u64| count - (count / part).max(least);
+        let less = |count: u64| count - (count / part).max(least.min(count / 20));
+        let room = |most: u64| most - (most / part).max(least).min(most - 1);
         let slower = match self.counts {
             Counts::Window => 0,
             Counts::Bucket | Counts::Log => MINUTE / 1000,
@@ -188,7 +195,7 @@ impl World {
         let quota = Quota::new(less(self.quota), Duration::from_nanos(MINUTE + slower));
         let (quota, algorithm) = match self.counts {
             Counts::Window => (quota, Algorithm::FixedWindow),
-            Counts::Bucket => (quota.burst(less(self.most())), Algorithm::Gcra),
+            Counts::Bucket => (quota.burst(room(self.most())), Algorithm::Gcra),
             Counts::Log => (quota, Algorithm::SlidingLog),
         };
         RateLimiter::new(quota).algorithm(algorithm)

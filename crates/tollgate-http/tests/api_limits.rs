@@ -386,6 +386,31 @@ fn burst_is_the_room_of_the_bucket() {
 }
 
 #[test]
+fn new_of_a_small_limit_uses_all_of_it_over_time() {
+    for (units, expected) in [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (6, 6),
+        (20, 19),
+        (39, 38),
+        (40, 38),
+        (60, 58),
+    ] {
+        let clock = Clock::manual();
+        let limit = ApiLimit::<Tokens>::new(Unit::Requests, units, MINUTE).clock(&clock);
+        let window = ApiLimit::<Tokens>::new(Unit::Requests, units, MINUTE)
+            .algorithm(Algorithm::FixedWindow)
+            .clock(&clock);
+        let limits = ApiLimits::new([limit, window]);
+        let quotas: Vec<_> = limits.limiters().map(|it| it.quota()).collect();
+        assert_eq!(left(&limits), [units.saturating_sub(2).max(1), expected]);
+        assert_eq!(quotas[0].max_burst(), units.saturating_sub(2).max(1));
+        assert_eq!(quotas[1].count(), expected);
+    }
+}
+
+#[test]
 #[should_panic = "a limit cannot be 0 in 60s"]
 fn new_without_units_panics() {
     drop(ApiLimit::<Tokens>::new(Unit::Requests, 0, MINUTE));

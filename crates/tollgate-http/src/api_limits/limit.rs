@@ -11,6 +11,8 @@ use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::server_limits::{ServerLimits, Unit, Window};
 
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// How many units a server has charged for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Charged {
@@ -29,9 +31,9 @@ type WindowOf = dyn for<'a> Fn(&'a ServerLimits) -> Option<&'a Window> + Send + 
 
 /// One limit of an API: a number of units in a period. See [`ApiLimits`](super::ApiLimits).
 ///
-/// Its limiter keeps somewhat less than the server's limit: 2 % less, and at least 2 units, for what others use while a
-/// response is under way, and its period is a thousandth longer, because not all requests take equally long to arrive; a
-/// fixed window begins a thousandth later.
+/// Its limiter keeps somewhat less than the server's limit, for what others use while a response is under way: 2 %, and at
+/// least 2 units of the room of a bucket and of a limit from 40 on; of a smaller one, a twentieth. Its period is a
+/// thousandth longer, because not all requests take equally long to arrive; a fixed window begins a thousandth later.
 /// If the server reports its count, the limiter [follows](RateLimiter::follow) it, so the use by others counts as well.
 ///
 /// # Examples
@@ -64,7 +66,8 @@ pub struct ApiLimit<R: ?Sized> {
     unit: Unit,
     limit: u64,
     period: Duration,
-    burst: u64,
+    /// The room of a bucket, if it is not the whole limit.
+    burst: Option<u64>,
     algorithm: Algorithm,
     clock: Clock,
     spaced: bool,
@@ -95,7 +98,7 @@ impl<R: ?Sized> ApiLimit<R> {
             unit,
             limit,
             period,
-            burst: limit,
+            burst: None,
             algorithm: Algorithm::default(),
             clock: Clock::default(),
             spaced: false,
@@ -133,7 +136,8 @@ impl<R: ?Sized> ApiLimit<R> {
     ///
     /// # Panics
     ///
-    /// Panics if it is 0.
+    /// Panics if it is 0. A window or a log has no such room, so [`ApiLimits::new`](super::ApiLimits::new) panics if the
+    /// [algorithm](Self::algorithm) is one of them.
     ///
     /// # Examples
     ///
@@ -149,6 +153,7 @@ impl<R: ?Sized> ApiLimit<R> {
     #[track_caller]
     pub fn burst(self, burst: u64) -> Self {
         assert!(burst > 0, "a bucket cannot have room for {burst}");
+        let burst = Some(burst);
         Self { burst, ..self }
     }
 
@@ -269,8 +274,9 @@ impl<R: ?Sized> ApiLimit<R> {
     /// Returns the closure of the costs, and the rest, with its limiter.
     pub(super) fn build(self) -> (Option<Box<CostOf<R>>>, Kept) {
         let is_fixed = self.algorithm == Algorithm::FixedWindow;
-        let margin = |count: u64| (count / 50).max(2);
-        let less = |count: u64| count.saturating_sub(margin(count)).max(1);
+        let less = self.limit - (self.limit / 50).max(2.min(self.limit / 20));
+        let most = self.burst.unwrap_or(self.limit);
+        let room = most - (most / 50).max(2).min(most - 1);
         let margin_of_period = self.period / 1000;
         // The end of a fixed window is known, and so is that of the next.
         let (slower, later) = if is_fixed {
@@ -278,8 +284,11 @@ impl<R: ?Sized> ApiLimit<R> {
         } else {
             (margin_of_period, Duration::ZERO)
         };
-        let quota = Quota::new(less(self.limit), self.period + slower).burst(less(self.burst));
-        let limiter = RateLimiter::new(quota)
+        let is_bucket = matches!(self.algorithm, Algorithm::Gcra | Algorithm::TokenBucket);
+        // A window or a log has room for its whole limit.
+        let has_room = is_bucket || self.burst.is_some();
+        let quota = Quota::new(less, self.period.saturating_add(slower));
+        let limiter = RateLimiter::new(quota.burst(if has_room { room } else { less }))
             .algorithm(self.algorithm)
             .clock(self.clock.clone());
         let spacing = (self.spaced && !is_fixed).then(|| {
@@ -291,16 +300,18 @@ impl<R: ?Sized> ApiLimit<R> {
             let period = if is_log {
                 self.period / 20
             } else {
-                self.period.mul_f64(self.burst as f64 / self.limit as f64)
+                let seconds = self.period.as_secs_f64() * most as f64 / self.limit as f64;
+                Duration::try_from_secs_f64(seconds).unwrap_or(YEAR)
             };
             Spacing {
                 limiter: Arc::new(limiter),
-                period,
+                // Longer ones would make no quota.
+                period: period.clamp(Duration::from_nanos(1), YEAR),
             }
         });
         let kept = Kept {
             unit: self.unit,
-            limit: self.burst,
+            limit: most,
             limiter: Arc::new(limiter),
             spacing,
             holds: self.holds,

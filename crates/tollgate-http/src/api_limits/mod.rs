@@ -77,6 +77,11 @@ struct Shared {
 impl<R: ?Sized> ApiLimits<R> {
     /// Creates the limits of an API.
     ///
+    /// # Panics
+    ///
+    /// Panics if the settings of a limit make no quota: an algorithm of windows or logs with a
+    /// [burst](ApiLimit::burst), or [one](tollgate::Algorithm::check) that cannot count so many units.
+    ///
     /// # Examples
     ///
     /// See [the type](Self).
