@@ -86,9 +86,7 @@ fn decides(world: &World, kind: Kind) -> bool {
         (Counts::Window, Others::Steady) => world.quota != 500 || !is_far,
         (Counts::Window, Others::Bursts) => world.quota != 500,
         (Counts::Log, Others::Steady) => world.quota > 500 || is_spaced && world.quota > 60,
-        (Counts::Bucket, Others::Nobody | Others::Bursts) if world.quota == 6 => {
-            is_whole && !is_spaced
-        }
+        (Counts::Bucket, Others::Nobody) if world.quota == 6 => is_whole && !is_spaced,
         (Counts::Bucket, Others::Nobody) if is_spaced => is_whole || is_near || world.quota > 500,
         (Counts::Bucket, Others::Nobody) => !is_small || !is_far,
         (Counts::Bucket, Others::Steady) if is_spaced => !is_small || !is_far,
@@ -121,7 +119,7 @@ enum Latency {
 }
 
 /// The other users of the quota. Together they take half of it, whatever remains.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Others {
     Nobody,
     /// Evenly, with a jitter of up to a tenth.
@@ -162,6 +160,10 @@ impl World {
             for quota in quotas.filter(|quota| quota * percent >= 100) {
                 for latency in latencies {
                     for others in [Others::Nobody, Others::Steady, Others::Bursts] {
+                        // A twelfth of 6 is nothing.
+                        if quota < 12 && others == Others::Bursts {
+                            continue;
+                        }
                         worlds.push(Self {
                             counts,
                             quota,
