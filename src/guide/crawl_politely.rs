@@ -42,7 +42,7 @@
 //!             let host = Arc::clone(&hosts).key_owned(origin(request.url()));
 //!             all((Resting::new(host, REST), Arc::clone(&total)))
 //!         })
-//!         // A slow host gets more time, as Scrapy's AutoThrottle gives it.
+//!         // A slow host rests for as long as a success took; Scrapy's AutoThrottle averages these times.
 //!         .on_answer(|(host, _total), response, latency| {
 //!             if response.status().is_success() {
 //!                 host.set_duration(latency.max(REST));
