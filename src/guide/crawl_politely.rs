@@ -42,7 +42,7 @@
 //!             let host = Arc::clone(&hosts).key_owned(origin(request.url()));
 //!             all((Resting::new(host, REST), Arc::clone(&total)))
 //!         })
-//!         // A slow host gets more time, as Scrapy's AutoThrottle gives it.
+//!         // A slow host rests for as long as a success took; Scrapy's AutoThrottle averages these times.
 //!         .on_answer(|(host, _total), response, latency| {
 //!             if response.status().is_success() {
 //!                 host.set_duration(latency.max(REST));
@@ -62,7 +62,8 @@
 //! # Choices
 //!
 //! - *A different pause for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`, or to
-//!   [`Resting`](crate::semaphore::Resting).
+//!   [`Resting`](crate::semaphore::Resting). The closure of `behind_by` looks it up in a map by `origin(request.url())`.
+//!   `set_duration` replaces it, so `on_answer` has to look it up as well, and to use it in place of `REST`.
 //! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two permits has its own pause.
 //! - *A rate for each host as well*: [`rate_limiters`](crate::Keyed::rate_limiters), after the host's semaphore:
 //!   `all((host, host_rate, total))`.
@@ -74,8 +75,8 @@
 //!
 //! - The host comes before the total. In the other order, requests that wait for one host hold the slots of all.
 //! - A key is one limit. `example.com` and `www.example.com` are two keys, and so are two ports of one server.
-//! - reqwest follows redirects by itself, below the limits. Set `redirect::Policy::none()`, and visit the
-//!   `Location` as a link of its own.
+//! - reqwest follows redirects by itself, below the limits, also to a host that rests or is paused. Set
+//!   `redirect::Policy::none()`, and visit the `Location` as a link of its own.
 //! - A wait without a timeout keeps its task. With millions of links, keep those of each host in a queue and
 //!   spawn the next one when a visit has ended; or bound the waiters, with
 //!   `Keyed::new(Semaphore::new(1).max_waiters(100))`, and put back the links that are refused with

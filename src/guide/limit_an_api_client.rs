@@ -24,9 +24,9 @@
 //! hour, for example, with GitHub. Then the requests go step by step, first one and then more, and the refused one is
 //! sent again, up to twice: after a 429 any that can be cloned, otherwise a GET, PUT, DELETE or another method that is
 //! safe to repeat. A caller that would wait for longer than `max_wait`, 90 s by default, gets the error `Paused`
-//! at once, with the remaining time; `Paused::in_chain(&error)` finds it. The waits for the slots and the
-//! rate do not count. A 429 that does not say how long pauses for a
-//! second, then two, and up to a minute.
+//! at once, with the remaining time; `Paused::in_chain(&error)` finds it. The requests that were refused get the response
+//! itself. The waits for the slots and the rate do not count, and have no bound: put `tokio::time::timeout` around `send`
+//! for one. A 429 that does not say how long pauses for a second, then two, and up to a minute.
 //!
 //! ```text
 //! // For a job that has all night:
@@ -64,7 +64,10 @@
 //! - *Limits by host or route of reqwest*: `ThrottleMiddleware::by(|request| ..)`; a crawler has [a page of its
 //!   own](super::crawl_politely).
 //! - *Paths with limits of their own*, such as the search of GitHub: `.gate_by(|url| ..)` names what a refusal
-//!   pauses, in place of the whole server.
+//!   pauses, in place of the whole server. A refusal that is about all paths then pauses each of them only when it
+//!   meets it, too.
+//! - *A wait in the body of a refusal*, as the secondary limits of GitHub and the bots of Telegram have it:
+//!   `.refusals(Refusals::github())`, or `Refusals::by_body(..)` for others.
 //! - *Clients of hyper and tower*: `PausesLayer` of the crate [`tollgate-tower`] does the same, and repeats requests
 //!   without a body, or those whose body it can copy:
 //!

@@ -18,8 +18,9 @@
 #![doc = include_str!("programs/llm_client.rs")]
 //! ```
 //!
-//! After a refusal, nothing is sent for as long as the provider asks, and the request is repeated. See [Limit an API
-//! client](super::limit_an_api_client).
+//! After a 429, nothing is sent for as long as the provider asks, and then the request is repeated, up to twice. A POST
+//! that is refused with 503 or 529 is not repeated, because it may have been handled, unless `.retry_if(..)` says
+//! otherwise. See [Limit an API client](super::limit_an_api_client).
 //!
 //! # What does a provider charge?
 //!
@@ -46,7 +47,8 @@
 //!   one by `.follow(..)`.
 //! - *Other users of the same key* appear in the fields of the responses. If they use up what remains, add
 //!   `.spaced()`. Without such fields nobody tells you: set the limit to your share.
-//! - *Streamed responses*: keep the `Usage` until the stream ends, because its last event reports the usage.
+//! - *Streamed responses*: keep the `Usage` until the stream ends, because its last event reports the usage. OpenAI sends
+//!   that event if the request has `"stream_options": {"include_usage": true}`.
 //! - *At most N at once*: `.behind(slots)` of the middleware, with a [`Semaphore`](crate::Semaphore).
 //! - *A self-hosted server* has a limit of requests at once, and none of a minute: `.behind(slots)` alone.
 //! - *async-openai*: it takes a service of tower that sends its requests, so a client with this middleware fits in. `tools/clients`
@@ -57,6 +59,10 @@
 //!
 //! # Traps
 //!
+//! - A provider limits each model, or each group of models, apart, and its fields are about the one of the request. So
+//!   make a client with limits of its own for each. The limits apply to all requests of a client, to any server.
+//! - The program reads `max_tokens`. Some models have another field, such as `max_completion_tokens`. A body that is a
+//!   stream has no bytes to read, and its estimate is that of an empty one.
 //! - An estimate above the limit, less its margin of 2 %, is refused with
 //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
 //! - The sum of all holds is at most the limit. If calls are slow and their estimates are high, they wait for one

@@ -3,9 +3,9 @@
 //! # A chat bot
 //!
 //! The API of a chat limits the messages to each chat and those of a bot in all, and answers 429 with a pause
-//! for one chat. A [`Keyed`](crate::Keyed) has the rates of the chats, and another one has their gates.
-//! [`before`](crate::keyed::Key::before) puts a gate in front of the limits, and looks at it again when they
-//! have admitted a message:
+//! for one chat. A [`Keyed`](crate::Keyed) has the rates of the chats, another one has their gates, and a third one
+//! has a slot for each. [`before`](crate::keyed::Key::before) puts a gate in front of the limits, and looks at it again
+//! when they have admitted a message:
 //!
 //! ```toml
 //! [dependencies]
@@ -79,6 +79,9 @@
 //! - A bot's message that was refused goes to the end of the queue of its chat. If the order of messages matters, send those
 //!   of a chat from one task, each after the answer to the last one.
 //! - In `all`, the chat comes before the total: a message that waits for its chat takes nothing of the total.
+//! - A message that waits for the total has been charged to its chat already. Without the slot, the messages of a chat
+//!   gather there while the total is full, and then [leave together](crate::all#order). With it, only one of them
+//!   waits there, and the next one may follow it at once: at most two within a second.
 //! - While a websocket is not read, its pings are not answered, and its close is not seen. Choose a burst and a rate
 //!   whose waits are shorter than the ping timeout of the other side.
 //! - rdkafka continues to fetch up to `queued.max.messages.kbytes` while the stream is not read. A consumer that

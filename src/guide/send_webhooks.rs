@@ -26,8 +26,9 @@
 //!
 //! # Choices
 //!
-//! - *Order*: `Keyed::semaphores(1)` for a receiver sends its events one after the other. An event that is put back
-//!   into the queue is then overtaken by later ones.
+//! - *Order*: `Keyed::semaphores(1)` for a receiver sends its events one after the other. Later ones overtake an event that
+//!   is put back into the queue, and one that waits to be repeated after a 503 or 529 without `Retry-After`, which
+//!   pauses nobody. For a strict order, send the events of a receiver from one task.
 //! - *Events that wait*: each waits in its task. Bound them, with a task for each receiver that takes its events from a
 //!   queue, or with `Keyed::new(Semaphore::new(2).max_waiters(100))`, which refuses more with
 //!   [`QueueFull`](crate::ErrorKind::QueueFull).
@@ -37,6 +38,9 @@
 //!
 //! # Traps
 //!
+//! - A receiver that does not answer is not paused by itself: each of its events holds a slot of all until it times
+//!   out. With 32 such receivers, two events of each take all 64 slots, and the others wait. So set a short timeout, and
+//!   pause a receiver after such an error: `pauses.pause(origin(&url), a_while)`, with a clone of the `Pauses`.
 //! - Without `retry_if`, a POST is repeated only after a 429: a 503 may come from a proxy behind which the event was
 //!   handled.
 //! - An event that was delivered may be sent again, after a crash or a timeout. Receivers need its id.

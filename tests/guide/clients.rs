@@ -96,6 +96,29 @@ mod limit_a_bot {
         }
     }
 
+    /// 300 messages to other chats take ten seconds of the total. The chat 1 has ten more behind them.
+    #[tokio::test(start_paused = true)]
+    async fn send_while_the_total_is_full_keeps_the_messages_of_a_chat_apart() {
+        let (limits, begun) = (Limits::new(), Instant::now());
+        let sent = RefCell::new(Vec::new());
+        let messages = (0..310).map(|message| {
+            let chat = if message < 300 { 1000 + message } else { 1 };
+            let (limits, sent) = (&limits, &sent);
+            limits.send(chat, async move || {
+                if chat == 1 {
+                    sent.borrow_mut().push(begun.elapsed());
+                }
+                Ok(())
+            })
+        });
+        try_join_all(messages).await.unwrap();
+        let sent = sent.into_inner();
+        assert_eq!(sent.len(), 10);
+        assert!(sent[0] >= 9 * SECOND, "{:?}", sent[0]);
+        let three = sent.windows(3).map(|it| it[2] - it[0]);
+        assert!(three.into_iter().all(|it| it >= SECOND), "{sent:?}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn send_that_is_refused_three_times_fails() {
         let (limits, sent) = (Limits::new(), Cell::new(0));

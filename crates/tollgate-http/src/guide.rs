@@ -24,12 +24,16 @@
 //!   return the rejection itself. For axum, hyper and tonic there is [`tollgate-tower`].
 //! - *Waiting*: `client.acquire().timeout(..).await` in place of `try_acquire`. Then reject by the error.
 //! - *Requests at once*: hold the permit of a [`Semaphore`](tollgate::Semaphore) until the response has been sent, for
-//!   example in the body.
+//!   example in the body: `response.map_body(..)` puts it into a `MessageBody` of your own.
+//! - *Several limits*: enter [`all`](tollgate::all)`((slot, client))`, and call `inspect` of the composition in both
+//!   places, so that the fields and the rejection are about the right one. [`policies`](crate::Rejections::policies) names
+//!   them in the fields.
 //!
 //! # Traps
 //!
 //! - Without `behind(1)`, all clients of a proxy share one limit; with it and without a proxy, a client chooses its
 //!   address.
 //! - Create the limits once. A factory that runs in each worker makes limits for each.
+//! - In the fields, `q` is the count without the burst, and `r` (the remaining part) is never more than `q`.
 //!
 //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/

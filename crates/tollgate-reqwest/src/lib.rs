@@ -101,7 +101,8 @@
 //!   attempts keeps the limits. It also repeats refusals that [`PausesMiddleware`] passes on, for example a 503 of a
 //!   `POST`; these attempts wait until the pause ends.
 //! - *reqwest-tracing* counts the wait as part of a request only if it is outside of the limits.
-//! - *Redirects* are followed by reqwest itself, below all middleware: a request counts once, by its first URL. To
+//! - *Redirects* are followed by reqwest itself, below all middleware: a request counts once, by its first URL. With
+//!   [`redirect_policy`](PausesMiddleware::redirect_policy), none is followed into a server that is paused. To
 //!   count each redirect, set `redirect::Policy::none()` and follow redirects by hand.
 //! - *Clients built on reqwest*: async-openai takes a service of tower that sends its requests. Wrap a client
 //!   of this crate in a `service_fn`.

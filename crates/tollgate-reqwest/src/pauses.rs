@@ -79,7 +79,8 @@ use crate::throttle::holding;
 /// # }
 /// ```
 ///
-/// The wait in the throttle does not count.
+/// The waits in the throttle and in the limits of the API do not count, and have no bound: put `tokio::time::timeout`
+/// around `send` for one.
 ///
 /// # Cancel safety
 ///
@@ -257,7 +258,8 @@ impl<T: Throttle> PausesMiddleware<T> {
     }
 
     /// Sets a closure that returns the name of what a refusal pauses, in place of the [`origin`] of the URL. Use it if some
-    /// paths of a server have limits of their own. It is also called with the URL of a response.
+    /// paths of a server have limits of their own. It is also called with the URL of a response. A refusal that is about all
+    /// paths, such as that of a secondary limit of GitHub, pauses only the name of the request that it met.
     ///
     /// # Examples
     ///

@@ -1,10 +1,11 @@
 use std::error::Error;
 use std::time::Duration;
 
-use tollgate::{Gate, Keyed, Quota, RateLimiter, all};
+use tollgate::{Gate, Keyed, Quota, RateLimiter, Semaphore, all};
 
 struct Limits {
     pauses: Keyed<i64, Gate>,
+    slots: Keyed<i64, Semaphore>,
     chats: Keyed<i64, RateLimiter>,
     total: RateLimiter,
 }
@@ -14,6 +15,7 @@ impl Limits {
     fn new() -> Self {
         Self {
             pauses: Keyed::gates(),
+            slots: Keyed::semaphores(1),
             chats: Keyed::rate_limiters(Quota::per_second(1)),
             total: RateLimiter::new(Quota::per_second(30)),
         }
@@ -26,10 +28,11 @@ impl Limits {
         chat: i64,
         send: impl AsyncFn() -> Result<T, Duration>,
     ) -> Result<T, Box<dyn Error>> {
-        let limits = all((self.chats.key(&chat), &self.total));
+        let (slot, rate) = (self.slots.key(&chat), self.chats.key(&chat));
+        let limits = all((slot, rate, &self.total));
         let limits = self.pauses.key(&chat).before(limits);
         for _ in 0..3 {
-            limits.acquire().await?;
+            let _permits = limits.acquire().await?;
             match send().await {
                 Ok(answer) => return Ok(answer),
                 // No message to this chat is sent until then, not even one that was charged. Other chats go on.

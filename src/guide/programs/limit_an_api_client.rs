@@ -21,14 +21,13 @@ impl Limits {
         for _ in 0..3 {
             let limits = all((&self.slots, &self.rate));
             let permits = limits.acquire().timeout(Duration::from_secs(30)).await?;
-            let answer = send().await;
-            drop(permits); // Not held while this call waits again.
-            let retry_after = match answer {
+            let retry_after = match send().await {
                 Ok(answer) => return Ok(answer),
                 Err(retry_after) => retry_after,
             };
-            // No task is admitted until then.
+            // No task is admitted until then, not even the next one that gets the slot.
             self.rate.pause_for(retry_after.min(LONGEST_PAUSE));
+            drop(permits); // Not held while this call waits again.
             if retry_after > LONGEST_PAUSE {
                 return Err(format!("the server asks for a pause of {retry_after:?}").into());
             }

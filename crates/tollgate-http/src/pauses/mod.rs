@@ -74,6 +74,10 @@ pub struct PausesSnapshot {
 ///   [`answer_timeout`](Self::answer_timeout), ten seconds by default, a request without an answer no longer counts as in
 ///   flight.
 /// - **Order**: who waits goes in the order in which the calls began, also to repeat a request.
+/// - **Repeats**: a call repeats its request up to [twice](Self::retries). The first repeat after a pause is free,
+///   because the origin opens step by step. Every other one is taken from a budget that all origins share: 100
+///   repeats at first, which is also the most; each call gives back a tenth of one, and each second a whole one. While
+///   the budget is used up, refusals that need it are returned to their callers.
 /// - **Memory**: up to [`max_origins`](Self::max_origins) origins, 100,000 by default, which then take 54 bytes each
 ///   beside the name, and more for those at which calls wait. A pause is never forgotten while it lasts. A call takes
 ///   no lock and allocates nothing while no origin is paused, if a request to each has succeeded since its pause.

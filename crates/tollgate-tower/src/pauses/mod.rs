@@ -52,7 +52,8 @@ pub use self::service::{PausesFuture, PausesService};
 /// [may](Pauses::max_wait), [`AcquireError`](tollgate::AcquireError) of the throttle, or an error of the inner service.
 /// [`Paused::in_chain`](crate::Paused::in_chain) finds the first one behind other errors.
 ///
-/// The wait in the throttle does not count.
+/// The waits in the throttle and in the limits of the API do not count, and have no bound: put `tokio::time::timeout`
+/// around the call for one.
 ///
 /// # Which clients
 ///
