@@ -106,6 +106,11 @@ impl<G: Send + 'static> ReleaseAfter<G> {
         self
     }
 
+    /// Returns how long the guard is held after the drop.
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+
     /// Changes how long the guard is held after the drop, for example to a multiple of the time that a server took.
     ///
     /// # Examples
@@ -119,7 +124,7 @@ impl<G: Send + 'static> ReleaseAfter<G> {
     /// let semaphore = Arc::new(Semaphore::new(1));
     /// let permit = Arc::clone(&semaphore).try_acquire_owned()?;
     /// let mut permit = permit.release_after(Duration::from_secs(2)).clock(&clock);
-    /// permit.set_duration(Duration::from_secs(9));
+    /// permit.set_duration(permit.duration() + Duration::from_secs(7));
     /// drop(permit);
     /// clock.advance(Duration::from_secs(9));
     /// assert_eq!(semaphore.available_permits(), 1);

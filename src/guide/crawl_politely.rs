@@ -45,7 +45,7 @@
 //!         // A slow host rests for as long as a success took; Scrapy's AutoThrottle averages these times.
 //!         .on_answer(|(host, _total), response, latency| {
 //!             if response.status().is_success() {
-//!                 host.set_duration(latency.max(REST));
+//!                 host.set_duration(latency.max(host.duration()));
 //!             }
 //!         });
 //!     ClientBuilder::new(client).with(polite).build()
@@ -63,7 +63,6 @@
 //!
 //! - *A different pause for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`, or to
 //!   [`Resting`](crate::semaphore::Resting). The closure of `behind_by` looks it up in a map by `origin(request.url())`.
-//!   `set_duration` replaces it, so `on_answer` has to look it up as well, and to use it in place of `REST`.
 //! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two permits has its own pause.
 //! - *A rate for each host as well*: [`rate_limiters`](crate::Keyed::rate_limiters), after the host's semaphore:
 //!   `all((host, host_rate, total))`.

@@ -91,7 +91,7 @@ pub struct PausesMiddleware<T: Throttle = Option<Gate>> {
     retry_if: Arc<RetryIf>,
     gate_of: Arc<GateOf>,
     throttle_of: Option<Arc<ThrottleOf<T>>>,
-    limits: Option<ApiLimits<Request>>,
+    limits_of: Option<Arc<LimitsOf>>,
     on_answer: Option<Arc<OnAnswer<T>>>,
     refusals: Option<Refusals>,
 }
@@ -99,6 +99,7 @@ pub struct PausesMiddleware<T: Throttle = Option<Gate>> {
 type RetryIf = dyn Fn(&Request, StatusCode) -> bool + Send + Sync;
 type GateOf = dyn Fn(&Url) -> String + Send + Sync;
 type ThrottleOf<T> = dyn Fn(&Request) -> T + Send + Sync;
+type LimitsOf = dyn Fn(&Request) -> Option<ApiLimits<Request>> + Send + Sync;
 type OnAnswer<T> = dyn Fn(&mut <T as Throttle>::Permit, &Response, Duration) + Send + Sync;
 
 impl PausesMiddleware {
@@ -115,7 +116,7 @@ impl PausesMiddleware {
             }),
             gate_of: Arc::new(origin),
             throttle_of: None,
-            limits: None,
+            limits_of: None,
             on_answer: None,
             refusals: None,
         }
@@ -153,7 +154,7 @@ impl<T: Throttle> PausesMiddleware<T> {
             retry_if: self.retry_if,
             gate_of: self.gate_of,
             throttle_of: Some(Arc::new(throttle_of)),
-            limits: self.limits,
+            limits_of: self.limits_of,
             on_answer: None,
             refusals: self.refusals,
         }
@@ -197,7 +198,7 @@ impl<T: Throttle> PausesMiddleware<T> {
     ///     })
     ///     .on_answer(|(host, _total), response, latency| {
     ///         if response.status().is_success() {
-    ///             host.set_duration(latency.max(REST));
+    ///             host.set_duration(latency.max(host.duration()));
     ///         }
     ///     });
     /// ```
@@ -252,8 +253,43 @@ impl<T: Throttle> PausesMiddleware<T> {
     /// # drop(read);
     /// ```
     #[must_use]
-    pub fn limits(mut self, limits: ApiLimits<Request>) -> Self {
-        self.limits = Some(limits);
+    pub fn limits(self, limits: ApiLimits<Request>) -> Self {
+        self.limits_by(move |_| Some(limits.clone()))
+    }
+
+    /// Keeps the [limits](Self::limits) that a closure returns for each request, for example those of its model. A request for
+    /// which it returns `None` has no such limits.
+    ///
+    /// # Examples
+    ///
+    /// A provider limits each of its models apart:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use reqwest::Request;
+    /// use tollgate_reqwest::server_limits::Unit;
+    /// use tollgate_reqwest::{ApiLimit, ApiLimits, Pauses, PausesMiddleware};
+    ///
+    /// fn requests(limit: u64) -> ApiLimits<Request> {
+    ///     ApiLimits::new([ApiLimit::new(Unit::Requests, limit, Duration::from_secs(60))])
+    /// }
+    ///
+    /// let (small, large) = (requests(5_000), requests(500));
+    /// let middleware = PausesMiddleware::new(Pauses::new()).limits_by(move |request| {
+    ///     match request.headers().get("x-model")?.as_bytes() {
+    ///         b"small" => Some(small.clone()),
+    ///         b"large" => Some(large.clone()),
+    ///         _ => None,
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn limits_by(
+        mut self,
+        limits_of: impl Fn(&Request) -> Option<ApiLimits<Request>> + Send + Sync + 'static,
+    ) -> Self {
+        self.limits_of = Some(Arc::new(limits_of));
         self
     }
 
@@ -351,7 +387,8 @@ where
     ) -> Result<Response> {
         let mut call = self.pauses.call((self.gate_of)(request.url()));
         let throttle = self.throttle_of.as_ref().map(|of| of(&request));
-        let limits = self.limits.as_ref().map(|it| it.call(&request));
+        let limits = self.limits_of.as_ref().and_then(|of| of(&request));
+        let limits = limits.map(|it| it.call(&request));
         loop {
             let ready = call.ready().await;
             ready.map_err(|paused| Error::middleware(NotSent(paused)))?;
@@ -408,7 +445,7 @@ impl<T: Throttle> Clone for PausesMiddleware<T> {
             retry_if: Arc::clone(&self.retry_if),
             gate_of: Arc::clone(&self.gate_of),
             throttle_of: self.throttle_of.clone(),
-            limits: self.limits.clone(),
+            limits_of: self.limits_of.clone(),
             on_answer: self.on_answer.clone(),
             refusals: self.refusals.clone(),
         }

@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body::Body;
 use tollgate::{Gate, Throttle};
-use tollgate_http::{ApiLimits, Pauses, UriOrigin};
+use tollgate_http::{ApiCall, ApiLimits, Pauses, UriOrigin};
 use tower_layer::Layer;
 
 pub use self::service::{PausesFuture, PausesService};
@@ -138,12 +138,13 @@ pub struct PausesLayer<B, T = Option<Gate>> {
     retry_if: Arc<RetryIf>,
     gate_of: Option<Arc<GateOf<B>>>,
     throttle_of: Arc<ThrottleOf<B, T>>,
-    limits: Option<ApiLimits<Request<B>>>,
+    limits_of: Option<Arc<LimitsOf<B>>>,
 }
 
 type RetryIf = dyn Fn(&Parts, StatusCode) -> bool + Send + Sync;
 type GateOf<B> = dyn Fn(&Request<B>) -> String + Send + Sync;
 type ThrottleOf<B, T> = dyn Fn(&Request<B>) -> T + Send + Sync;
+type LimitsOf<B> = dyn Fn(&Request<B>) -> Option<ApiLimits<Request<B>>> + Send + Sync;
 
 impl<B> PausesLayer<B> {
     /// Creates a layer without a throttle, which repeats requests without a body.
@@ -180,7 +181,7 @@ impl<B> PausesLayer<B> {
             }),
             gate_of: None,
             throttle_of: Arc::new(|_| None),
-            limits: None,
+            limits_of: None,
         }
     }
 }
@@ -241,7 +242,7 @@ impl<B, T> PausesLayer<B, T> {
             retry_if: self.retry_if,
             gate_of: self.gate_of,
             throttle_of: Arc::new(throttle_of),
-            limits: self.limits,
+            limits_of: self.limits_of,
         }
     }
 
@@ -283,8 +284,46 @@ impl<B, T> PausesLayer<B, T> {
     /// }
     /// # drop(layer);
     /// ```
-    pub fn limits(mut self, limits: ApiLimits<Request<B>>) -> Self {
-        self.limits = Some(limits);
+    pub fn limits(self, limits: ApiLimits<Request<B>>) -> Self
+    where
+        B: 'static,
+    {
+        self.limits_by(move |_| Some(limits.clone()))
+    }
+
+    /// Keeps the [limits](Self::limits) that a closure returns for each request, for example those of its model. A request for
+    /// which it returns `None` has no such limits.
+    ///
+    /// # Examples
+    ///
+    /// A provider limits each of its models apart:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use axum::body::Body;
+    /// use axum::http::Request;
+    /// use tollgate_tower::server_limits::Unit;
+    /// use tollgate_tower::{ApiLimit, ApiLimits, Pauses, PausesLayer};
+    ///
+    /// fn requests(limit: u64) -> ApiLimits<Request<Body>> {
+    ///     ApiLimits::new([ApiLimit::new(Unit::Requests, limit, Duration::from_secs(60))])
+    /// }
+    ///
+    /// let (small, large) = (requests(5_000), requests(500));
+    /// let layer = PausesLayer::<Body>::new(Pauses::new()).limits_by(move |request| {
+    ///     match request.headers().get("x-model")?.as_bytes() {
+    ///         b"small" => Some(small.clone()),
+    ///         b"large" => Some(large.clone()),
+    ///         _ => None,
+    ///     }
+    /// });
+    /// ```
+    pub fn limits_by(
+        mut self,
+        limits_of: impl Fn(&Request<B>) -> Option<ApiLimits<Request<B>>> + Send + Sync + 'static,
+    ) -> Self {
+        self.limits_of = Some(Arc::new(limits_of));
         self
     }
 
@@ -335,6 +374,12 @@ impl<B, T> PausesLayer<B, T> {
         self
     }
 
+    /// Returns the limits of an API for a request.
+    fn limits_of(&self, request: &Request<B>) -> Option<ApiCall> {
+        let limits = self.limits_of.as_ref()?(request)?;
+        Some(limits.call(request))
+    }
+
     /// Returns the name of the gate of a request.
     fn gate(&self, request: &Request<B>) -> GateName {
         match &self.gate_of {
@@ -367,7 +412,7 @@ impl<B, T> Clone for PausesLayer<B, T> {
             retry_if: Arc::clone(&self.retry_if),
             gate_of: self.gate_of.clone(),
             throttle_of: Arc::clone(&self.throttle_of),
-            limits: self.limits.clone(),
+            limits_of: self.limits_of.clone(),
         }
     }
 }

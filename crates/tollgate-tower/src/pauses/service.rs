@@ -76,7 +76,7 @@ where
             stage: Stage::Gate,
             call: Some(call),
             throttle: (layer.throttle_of)(&request),
-            limits: layer.limits.as_ref().map(|it| it.call(&request)),
+            limits: layer.limits_of(&request),
             inner: self.inner.clone(),
             request: Some(request.into_parts()),
             layer,
