@@ -360,9 +360,10 @@ where
             if !call.send() {
                 continue;
             }
-            let (charges, mut permit) = (charges.disarm(), permit.disarm());
+            // If the copy panics, all is still rolled back.
             let copy = call.has_retries_left().then(|| request.try_clone());
             let copy = copy.flatten();
+            let (charges, mut permit) = (charges.disarm(), permit.disarm());
             let mut response = next.clone().run(request, extensions).await?;
             if let (Some(on_answer), Some(permit)) = (&self.on_answer, &mut permit) {
                 on_answer(permit, &response, call.latency().unwrap_or_default());
