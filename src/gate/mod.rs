@@ -281,6 +281,16 @@ impl Gate {
         is_sole
     }
 
+    /// Opens the gate if this is the only handle, which nobody can clone meanwhile. Then there is no waiter, so this
+    /// allocates no queue. Returns whether it did.
+    pub(crate) fn open_if_sole(&self) -> bool {
+        let is_sole = self.is_sole_handle();
+        if is_sole {
+            self.0.word.swap(OPEN, Ordering::Relaxed);
+        }
+        is_sole
+    }
+
     /// Returns how long the gate is still blocked: zero if it is open, [`Duration::MAX`] if that has no end.
     pub(crate) fn remaining(&self) -> Duration {
         self.0.blocked().map_or(Duration::ZERO, |(_, left)| left)

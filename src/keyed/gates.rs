@@ -182,9 +182,12 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, Gate, Q, S> {
     /// Ends the pause of the key now, and releases its waiters. See [`Gate::open`].
     #[doc(alias = "resume")]
     pub fn open(&self) {
+        let shared = self.read(|entry| {
+            let gate = &entry.slot.gate;
+            (!gate.open_if_sole()).then(|| gate.clone())
+        });
         // Opened under no lock, because this calls wakers.
-        let gate = self.read(|entry| entry.slot.gate.clone());
-        if let Some(gate) = gate {
+        if let Some(gate) = shared.flatten() {
             gate.open();
         }
     }

@@ -185,7 +185,10 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         n: T::Cost,
         tick: Tick,
     ) -> Waiting<Acquire<'a, T, Q, S>> {
-        let limiter = self.read(|entry| T::limiter(entry.slot).cloned());
+        let limiter = self.read(|entry| {
+            let limiter = T::limiter(entry.slot).filter(|_| !entry.closed);
+            limiter.cloned()
+        });
         match limiter.flatten() {
             Some(limiter) => {
                 let enter = limiter.cost(n.into()).enter_as_of(tick);

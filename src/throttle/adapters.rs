@@ -8,9 +8,9 @@ use crate::status::LimitStatus;
 /// A throttle that admits a caller for several units at once, and takes unused units back.
 ///
 /// It is implemented for references and `Arc`s of [`RateLimiter`](crate::RateLimiter) and
-/// [`Semaphore`](crate::Semaphore), for a [`Key`](crate::keyed::Key) of either, for a
-/// [class](crate::fair::ClassHandle) of a fair queue in front of one, for `Option`, whose `None` admits any
-/// number, and for references and `Arc`s of all of these.
+/// [`Semaphore`](crate::Semaphore), for a [`Gate`](crate::Gate), which admits any number while it is open, for a
+/// [`Key`](crate::keyed::Key) of the three, for a [class](crate::fair::ClassHandle) of a fair queue in front of
+/// one, for `Option`, whose `None` admits any number, and for references and `Arc`s of all of these.
 ///
 /// # Examples
 ///

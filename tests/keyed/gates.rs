@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use tollgate::keyed::Key;
@@ -118,7 +121,7 @@ fn retain_drops_a_pause_without_waiters() {
 
 #[test]
 fn close_refuses_waiters_newcomers_and_pauses() {
-    let (chats, _clock) = chats(10);
+    let (chats, clock) = chats(10);
     chats.key(&1).pause_for(SECOND).unwrap();
     let mut waiting: Vec<_> = (0..20)
         .map(|_| Waiter::parked(chats.key(&1).acquire()))
@@ -127,10 +130,14 @@ fn close_refuses_waiters_newcomers_and_pauses() {
     for waiter in &mut waiting {
         assert_eq!((waiter.wakes(), waiter.refused()), (1, ErrorKind::Closed));
     }
+    // The gate of the key is open, and still there.
+    clock.advance(SECOND);
     for key in 0..3 {
         let key = chats.key(&key);
         assert_eq!(key.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(Waiter::new(key.acquire()).refused(), ErrorKind::Closed);
+        let late = key.enter_as_of(clock.now());
+        assert_eq!(Waiter::new(late).refused(), ErrorKind::Closed);
         assert_eq!(key.pause_for(SECOND).unwrap_err().kind(), ErrorKind::Closed);
     }
     assert!(chats.is_closed());
@@ -249,4 +256,57 @@ fn pause_for_at_random_does_what_a_list_of_pauses_does() {
             assert_eq!(chats.keys().collect::<BTreeSet<_>>(), model.in_use());
         }
     }
+}
+
+/// Keys are paused, opened, dropped and waited for on many threads, in a map with room for two. A pause holds until its
+/// thread ends it, and no wait is forgotten.
+#[test]
+fn pause_for_on_many_threads_holds_until_it_is_opened() {
+    const ROUNDS: u64 = 2_000;
+    let ((chats, _clock), slots) = (chats(2), Semaphore::new(1));
+    // Odd while the key is paused.
+    let pauses: [AtomicU64; 3] = Default::default();
+    let running = AtomicUsize::new(pauses.len());
+    let pause_of = &|key: u64| pauses[key as usize].load(SeqCst);
+    thread::scope(|scope| {
+        let (chats, slots, running, pauses) = (&chats, &slots, &running, &pauses);
+        for key in 0..pauses.len() as u64 {
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    let chat = chats.key(&key);
+                    if chat.pause_for(Duration::MAX).is_ok() {
+                        pauses[key as usize].fetch_add(1, SeqCst);
+                        for _ in 0..10 {
+                            assert!(!chat.is_open() && chat.try_acquire().is_err());
+                        }
+                        pauses[key as usize].fetch_add(1, SeqCst);
+                        chat.open();
+                    }
+                }
+                running.fetch_sub(1, SeqCst);
+            });
+        }
+        for thread in 0..3 {
+            scope.spawn(move || {
+                let mut random = Random::new(thread);
+                while running.load(SeqCst) > 0 {
+                    let key = u64::from(random.below(3));
+                    let (chat, pause) = (chats.key(&key), pause_of(key));
+                    match random.below(3) {
+                        0 => drop(chat.before(slots).acquire().wait().unwrap()),
+                        1 => chat.acquire().wait().unwrap(),
+                        _ => {
+                            drop(Waiter::new(chat.before(slots).acquire()).poll());
+                            continue;
+                        }
+                    }
+                    let in_a_pause = pause % 2 == 1 && pause_of(key) == pause;
+                    assert!(!in_a_pause, "admitted in a pause");
+                    chats.shrink();
+                }
+            });
+        }
+    });
+    chats.shrink();
+    assert_eq!((chats.len(), slots.available_permits()), (0, 1));
 }

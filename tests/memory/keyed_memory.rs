@@ -153,6 +153,13 @@ fn keys_that_are_not_paused_take_nothing_and_paused_ones_a_gate() {
     }
     let paused = held(&region) / 1000;
     assert!(paused < 55 + 100, "{paused}");
+    let opened = Region::new(COUNTED);
+    for key in 0..1000 {
+        chats.key(&key).open();
+        assert!(chats.key(&key).is_open());
+        chats.key(&key).pause_for(Duration::from_secs(1)).unwrap();
+    }
+    assert_eq!(opened.change().allocations, 0);
     let keys: Vec<u64> = (0..1000).collect();
     let mut waits: Vec<_> = keys.iter().map(|key| chats.key(key).acquire()).collect();
     let region = Region::new(COUNTED);

@@ -1,13 +1,11 @@
 //! Requests that wait for as long as servers ask. `tollgate-http` decides the meaning of a response.
 
-use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use http::header::RETRY_AFTER;
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response, Url, redirect};
 use reqwest_middleware::{Error, Middleware, Next, Result};
@@ -385,7 +383,8 @@ where
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let mut call = self.pauses.call((self.gate_of)(request.url()));
+        let gate = (self.gate_of)(request.url());
+        let mut call = self.pauses.call(&gate);
         let throttle = self.throttle_of.as_ref().map(|of| of(&request));
         let limits = self.limits_of.as_ref().and_then(|of| of(&request));
         let limits = limits.map(|it| it.call(&request));
@@ -399,9 +398,10 @@ where
             if !call.send() {
                 continue;
             }
-            let (charges, mut permit) = (charges.disarm(), permit.disarm());
+            // If the copy panics, all is still rolled back.
             let copy = call.has_retries_left().then(|| request.try_clone());
             let copy = copy.flatten();
+            let (charges, mut permit) = (charges.disarm(), permit.disarm());
             let mut response = next.clone().run(request, extensions).await?;
             if let (Some(on_answer), Some(permit)) = (&self.on_answer, &mut permit) {
                 on_answer(permit, &response, call.latency().unwrap_or_default());
@@ -417,16 +417,13 @@ where
             if let Some(refusals) = &self.refusals {
                 (response, asked) = refusals.read(response).await;
             }
-            let (status, mut headers) = (response.status(), Cow::Borrowed(response.headers()));
-            if let Some(wait) = asked {
-                // What the body asks for, as a field.
-                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-                headers.to_mut().insert(RETRY_AFTER, seconds.into());
-            }
+            let (status, headers) = (response.status(), response.headers());
             let may_retry = copy.as_ref().is_some_and(|it| (self.retry_if)(it, status));
-            let step = match self.gate_of_response(&response) {
-                Some(gate) => call.answered_by(gate, status, &headers, may_retry),
-                None => call.answered(status, &headers, may_retry),
+            let responded = self.gate_of_response(&response);
+            let responded = responded.as_ref().unwrap_or(&gate);
+            let step = match asked {
+                Some(wait) => call.refused_by(responded, status, headers, wait, may_retry),
+                None => call.answered_by(responded, status, headers, may_retry),
             };
             match (step, copy) {
                 // The resources of the refusal are free during the wait.

@@ -1,16 +1,16 @@
 //! [`Refusals`]: refusals that ask for a wait in their body, which is read and handed on.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use reqwest::{Body, Response};
+use tollgate_http::asked_wait;
 
 use crate::throttle::with_body;
 
@@ -20,7 +20,8 @@ const MAX_READ: usize = 64 * 1024;
 /// How refusals ask for a wait in their body, for [`PausesMiddleware`](crate::PausesMiddleware::refusals).
 ///
 /// At most 64 KiB of a body are read, before the response is returned or the request is repeated. The caller gets the
-/// whole body all the same. A body that stalls is waited for, within the timeouts of reqwest.
+/// whole body all the same. A body that stalls is waited for, within the timeouts of reqwest. Until it has been read, the
+/// request holds its permit, and the server is not paused.
 #[derive(Clone)]
 pub struct Refusals {
     reads: Arc<Reads>,
@@ -31,15 +32,15 @@ type Reads = dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync;
 type WaitOf = dyn Fn(&[u8]) -> Option<Duration> + Send + Sync;
 
 impl Refusals {
-    /// Reads the body of responses with such a head, and takes from it how long the server asks to wait, if it refuses
-    /// the request.
+    /// Reads the body of responses with such a head, and takes from it how long the server asks to wait. If it does, the
+    /// response is a refusal, also with a status of 200. Without a wait, or with one of zero, its head decides.
     ///
     /// # Examples
     ///
     /// Telegram's bots have the wait in the body of a 429:
     ///
     /// ```
-    /// use std::time::Duration;
+    /// use std::time::{Duration, SystemTime};
     ///
     /// use serde::Deserialize;
     /// use tollgate_reqwest::{Pauses, PausesMiddleware, Refusals};
@@ -73,9 +74,9 @@ impl Refusals {
         }
     }
 
-    /// Understands the secondary limits of GitHub: a 403 or 429 without `Retry-After` whose body speaks of a secondary rate
-    /// limit asks for a minute, [as GitHub documents]. A 403 for a right that is missing has the same fields, and pauses
-    /// nobody.
+    /// Understands the secondary limits of GitHub: a 403 or 429 whose body speaks of a secondary rate limit asks for a
+    /// minute, unless its head [asks for a wait](tollgate_http::asked_wait), [as GitHub documents]. A 403 for a right that
+    /// is missing has the same fields, and pauses nobody.
     ///
     /// # Examples
     ///
@@ -90,8 +91,9 @@ impl Refusals {
         const WORDS: &[u8] = b"secondary rate limit";
         Self::by_body(
             |status, headers| {
-                let refuses = matches!(status.as_u16(), 403 | 429);
-                refuses && !headers.contains_key(http::header::RETRY_AFTER)
+                let asked = || asked_wait(status, headers, SystemTime::now);
+                let is_unknown = || asked().is_none_or(|wait| wait.is_zero());
+                matches!(status.as_u16(), 403 | 429) && is_unknown()
             },
             |body| {
                 let is_secondary = |part: &[u8]| part.eq_ignore_ascii_case(WORDS);
@@ -107,24 +109,20 @@ impl Refusals {
             return (response, None);
         }
         let (response, mut body) = with_body(response);
-        let (mut frames, mut read) = (VecDeque::new(), Vec::new());
-        while read.len() < MAX_READ {
+        let (mut read, mut last) = (Vec::new(), None);
+        while read.len() < MAX_READ && last.is_none() {
             let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
-            let Some(frame) = frame else {
-                break;
-            };
-            if let Ok(Some(data)) = frame.as_ref().map(Frame::data_ref) {
-                let room = MAX_READ - read.len();
-                read.extend_from_slice(&data[..data.len().min(room)]);
-            }
-            let failed = frame.is_err();
-            frames.push_back(frame);
-            if failed {
-                break;
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                None => break,
+                Some(Ok(Ok(data))) => read.extend_from_slice(&data),
+                Some(Ok(Err(trailers))) => last = Some(Ok(trailers)),
+                Some(Err(error)) => last = Some(Err(error)),
             }
         }
-        let wait = (self.wait)(&read);
-        let response = response(Body::wrap(Read { frames, body }));
+        let wait = (self.wait)(&read[..read.len().min(MAX_READ)]);
+        let wait = wait.filter(|wait| !wait.is_zero());
+        let data = Some(read).filter(|read| !read.is_empty()).map(Data::from);
+        let response = response(Body::wrap(Read { data, last, body }));
         (response, wait)
     }
 }
@@ -135,39 +133,42 @@ impl fmt::Debug for Refusals {
     }
 }
 
-/// A body of which the first frames were read.
+type Data = <Body as HttpBody>::Data;
+
+/// A body whose beginning was read.
 struct Read {
-    frames: VecDeque<Result<Frame<<Body as HttpBody>::Data>, reqwest::Error>>,
+    data: Option<Data>,
+    /// The trailers or the error after the data, if they were read, too.
+    last: Option<Result<Frame<Data>, reqwest::Error>>,
     body: Body,
 }
 
 impl HttpBody for Read {
-    type Data = <Body as HttpBody>::Data;
+    type Data = Data;
     type Error = reqwest::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, reqwest::Error>>> {
-        match self.frames.pop_front() {
+    ) -> Poll<Option<Result<Frame<Data>, reqwest::Error>>> {
+        let data = self.data.take().map(|data| Ok(Frame::data(data)));
+        match data.or_else(|| self.last.take()) {
             Some(frame) => Poll::Ready(Some(frame)),
             None => Pin::new(&mut self.body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.frames.is_empty() && self.body.is_end_stream()
+        self.data.is_none() && self.last.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let read = self.frames.iter().filter_map(|frame| frame.as_ref().ok());
-        let read = read.filter_map(Frame::data_ref);
-        let read: u64 = read.map(|data| data.len() as u64).sum();
+        let read = self.data.as_ref().map_or(0, |data| data.len() as u64);
         let rest = self.body.size_hint();
         let mut hint = SizeHint::new();
-        hint.set_lower(read + rest.lower());
+        hint.set_lower(read.saturating_add(rest.lower()));
         if let Some(upper) = rest.upper() {
-            hint.set_upper(read + upper);
+            hint.set_upper(read.saturating_add(upper));
         }
         hint
     }

@@ -307,15 +307,59 @@ impl<O: Display> Call<O> {
         headers: &HeaderMap,
         may_repeat: bool,
     ) -> NextStep {
+        let class = self.shared.settings.class(status, headers);
+        self.answered_as(&origin, status, headers, class, may_repeat)
+    }
+
+    /// Does the same for a response whose body asks for this wait: it is a refusal, whatever its head means.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use http::{HeaderMap, StatusCode};
+    /// use tollgate_http::{NextStep, Pauses};
+    ///
+    /// // An API that answers 200 and says in the body that it is overloaded for seven seconds.
+    /// let (pauses, origin) = (Pauses::new(), "https://example.com:443");
+    /// let mut call = pauses.call(origin);
+    /// assert!(call.send());
+    /// let (status, wait) = (StatusCode::OK, Duration::from_secs(7));
+    /// let next = call.refused_by(origin, status, &HeaderMap::new(), wait, false);
+    /// assert_eq!(next, NextStep::Return);
+    /// assert!(pauses.check(origin).is_err());
+    /// ```
+    pub fn refused_by(
+        &mut self,
+        origin: impl Display,
+        status: StatusCode,
+        headers: &HeaderMap,
+        wait: Duration,
+        may_repeat: bool,
+    ) -> NextStep {
+        let class = ResponseClass::Refused(Some(wait));
+        self.answered_as(&origin, status, headers, class, may_repeat)
+    }
+
+    fn answered_as(
+        &mut self,
+        origin: &impl Display,
+        status: StatusCode,
+        headers: &HeaderMap,
+        class: ResponseClass,
+        may_repeat: bool,
+    ) -> NextStep {
+        let may_repeat = may_repeat && !is_final(headers);
         let name = origin.to_string();
         if name == self.origin.to_string() {
-            return self.answered(status, headers, may_repeat);
+            return self.answered_with(status, class, may_repeat);
         }
         let known = self.redirected.take().filter(|it| it.origin == name);
         let mut redirected = known.unwrap_or_else(|| Box::new(self.redirected_to(name)));
         (redirected.repeats, redirected.may_wait) = (self.repeats, self.may_wait);
         self.answered_with(status, ResponseClass::Success, false);
-        let next = redirected.answered(status, headers, may_repeat);
+        let next = redirected.answered_with(status, class, may_repeat);
         self.repeats = redirected.repeats;
         // While the other call waits, so does this one.
         self.waits_since = redirected.waits_since;

@@ -187,6 +187,38 @@ async fn on_answer_lets_a_host_rest_for_as_long_as_it_took() {
     assert_eq!(server.times(), [8.0, 14.0]);
 }
 
+/// A request that panics after it was sent returns its permit, and one that panics before is not charged.
+#[tokio::test(start_paused = true)]
+async fn middleware_whose_request_panics_returns_its_permit() {
+    #[derive(Default)]
+    struct Panics(AtomicUsize);
+
+    impl Clone for Panics {
+        fn clone(&self) -> Self {
+            assert_eq!(self.0.load(SeqCst), 0, "the copy of a request panics");
+            Self::default()
+        }
+    }
+
+    for (copy_panics, charged) in [(true, 0), (false, 1)] {
+        let (slots, rate) = (
+            Arc::new(Semaphore::new(1)),
+            limiter(Quota::per_hour(1).burst(10)),
+        );
+        let middleware = PausesMiddleware::new(exact())
+            .behind(all((Arc::clone(&slots), Arc::clone(&rate))))
+            .on_answer(|_, _, _| panic!("the closure panics"));
+        let client = builder().with(middleware).with(Server::new([])).build();
+        let extension = Panics(AtomicUsize::new(copy_panics.into()));
+        let request = http::Request::get("http://a.test/").extension(extension);
+        let request = Request::try_from(request.body("").unwrap()).unwrap();
+        let panicked = tokio::spawn(async move { client.execute(request).await }).await;
+        assert!(panicked.unwrap_err().is_panic());
+        assert_eq!(slots.available_permits(), 1);
+        assert_eq!(rate.snapshot().available, 10 - charged);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn middleware_refuses_who_would_wait_for_longer() {
     let server = Server::new([refusal(61)]);

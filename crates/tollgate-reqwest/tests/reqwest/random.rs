@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// A server of two hosts that refuses, fails, panics or answers after a random time, or never.
+/// A server of two hosts that refuses, fails or answers after a random time, or never.
 struct Unreliable {
     pauses: Pauses,
     random: Arc<Mutex<Random>>,

@@ -1,11 +1,13 @@
 //! Refusals that ask for a wait in their body.
 
 use axum::body::Bytes;
-use futures::stream;
+use futures::{StreamExt, stream};
+use http::HeaderMap;
 use http_body::Frame;
-use http_body_util::StreamBody;
+use http_body_util::{BodyExt, StreamBody};
 use reqwest::{ResponseBuilderExt, Url};
 use reqwest_middleware::ClientWithMiddleware;
+use tokio::time::timeout;
 use tollgate_reqwest::Refusals;
 
 use super::*;
@@ -66,6 +68,20 @@ async fn github_with_a_field_waits_as_long_as_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn github_with_an_exhausted_limit_waits_until_its_reset() {
+    let mut refusal = answer(403, SECONDARY);
+    for (name, value) in [
+        ("x-ratelimit-remaining", "0"),
+        ("x-ratelimit-reset", "1767226200"),
+        ("date", "Thu, 01 Jan 2026 00:00:00 GMT"),
+    ] {
+        refusal.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let client = github(&Server::new([refusal]));
+    assert_eq!(get(&client).await.2, 600 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
 async fn github_reads_at_most_64_kib_and_hands_on_the_whole_body() {
     for (before, waits) in [(60_000, true), (64 * 1024 - 10, false), (200_000, false)] {
         let text = " ".repeat(before) + "Secondary Rate Limit" + &" ".repeat(1_000_000);
@@ -78,21 +94,146 @@ async fn github_reads_at_most_64_kib_and_hands_on_the_whole_body() {
     }
 }
 
+/// Takes the milliseconds from the body of each response, like some servers that answer 200.
+fn by_millis() -> Refusals {
+    let millis = |body: &[u8]| std::str::from_utf8(body).ok()?.parse().ok();
+    Refusals::by_body(
+        |_, _| true,
+        move |body| millis(body).map(Duration::from_millis),
+    )
+}
+
 #[tokio::test(start_paused = true)]
-async fn by_body_takes_the_wait_from_any_text_and_rounds_it_up() {
-    let telegram = Refusals::by_body(
-        |status, _| status == 429,
-        |body| {
-            let millis = std::str::from_utf8(body).ok()?.parse().ok()?;
-            Some(Duration::from_millis(millis))
-        },
-    );
-    let server = Server::new([answer(429, "4001"), answer(429, "0"), answer(429, "")]);
-    let polite = PausesMiddleware::new(exact()).refusals(telegram);
+async fn by_body_takes_the_wait_from_any_text_with_any_status() {
+    let mut zero = answer(429, "0");
+    zero.headers_mut().insert("retry-after", 3.into());
+    let waits = [
+        answer(200, "4001"),
+        answer(400, "20"),
+        zero,
+        answer(429, ""),
+    ];
+    let server = Server::new(waits);
+    let polite = PausesMiddleware::new(exact().retries(4)).refusals(by_millis());
     let client = builder().with(polite).with(server.clone()).build();
+    assert_eq!(get(&client).await.0, 200);
+    // Nothing is no wait: the head decides, and the last one is guessed.
+    assert_eq!(server.times(), [0.0, 4.001, 4.021, 7.021, 8.021]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_body_with_a_long_wait_pauses_for_the_longest_one() {
+    for millis in ["18446744073709551615", "3456000000", "86400001"] {
+        let pauses = exact();
+        let polite = PausesMiddleware::new(pauses.clone()).refusals(by_millis());
+        let server = Server::new([answer(403, millis)]);
+        let client = builder().with(polite).with(server).build();
+        assert_eq!(get(&client).await.0, 403);
+        let paused = pauses.check("http://a.test:80").unwrap_err();
+        assert_eq!(paused.remaining(), Some(86_400 * SECOND), "{millis}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_body_with_the_longest_duration_pauses_for_the_longest_one() {
+    let pauses = exact();
+    let refusals = Refusals::by_body(|_, _| true, |_| Some(Duration::MAX));
+    let polite = PausesMiddleware::new(pauses.clone()).refusals(refusals);
+    let client = builder().with(polite).with(Server::new([])).build();
     get(&client).await;
-    // Nothing is no wait, and is guessed.
-    assert_eq!(server.times(), [0.0, 5.0, 6.0]);
+    let paused = pauses.check("http://a.test:80").unwrap_err();
+    assert_eq!(paused.remaining(), Some(86_400 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_body_of_a_request_that_is_dropped_in_the_body_returns_its_permit() {
+    let slots = Arc::new(Semaphore::new(1));
+    let polite = PausesMiddleware::new(exact()).behind(Arc::clone(&slots));
+    let client = builder()
+        .with(polite.refusals(by_millis()))
+        .with(Stalls)
+        .build();
+    let sending = timeout(SECOND, client.get("http://a.test/").send());
+    assert!(sending.await.is_err());
+    assert_eq!(slots.available_permits(), 1);
+}
+
+/// Returns a refusal whose body stalls after its first part.
+struct Stalls;
+
+#[async_trait::async_trait]
+impl Middleware for Stalls {
+    async fn handle(
+        &self,
+        _: Request,
+        _: &mut Extensions,
+        _: Next<'_>,
+    ) -> Result<reqwest::Response> {
+        let part = stream::iter([Ok::<_, std::fmt::Error>(Frame::data(Bytes::from("7")))]);
+        let body = StreamBody::new(part.chain(stream::pending()));
+        let refusal = Response::builder().status(429);
+        Ok(refusal.body(reqwest::Body::wrap(body)).unwrap().into())
+    }
+}
+
+/// What reqwest gets from a server, with and without the reading of the body.
+#[tokio::test]
+async fn by_body_hands_on_what_a_server_sends() {
+    use axum::routing::any;
+
+    async fn trailers() -> ([(&'static str, &'static str); 1], Body) {
+        let trailers = HeaderMap::from_iter([(http::header::ETAG, "7".parse().unwrap())]);
+        let frames = [Frame::data(Bytes::from("text")), Frame::trailers(trailers)];
+        let frames = stream::iter(frames.map(Ok::<_, std::convert::Infallible>));
+        let body = Body::new(StreamBody::new(frames));
+        ([("trailer", "etag")], body)
+    }
+    let app = Router::new()
+        .route("/text", any(|| async { "text" }))
+        .route("/long", any(|| async { "x".repeat(300_000) }))
+        .route("/none", any(|| async { http::StatusCode::NO_CONTENT }))
+        .route("/trailers", any(trailers));
+    let server = OnLoopback::serve(app).await;
+    let pauses = Pauses::new();
+    let slots = Arc::new(Semaphore::new(1));
+    let polite = PausesMiddleware::new(pauses).behind(Arc::clone(&slots));
+    let reading = builder().with(polite.refusals(by_millis())).build();
+    for (method, path) in [
+        ("GET", "text"),
+        ("HEAD", "text"),
+        ("GET", "long"),
+        ("HEAD", "long"),
+        ("GET", "none"),
+        ("GET", "trailers"),
+    ] {
+        let method: reqwest::Method = method.parse().unwrap();
+        let url = format!("{}{path}", server.url);
+        let plain = plain().request(method.clone(), &url);
+        let plain = plain.header("te", "trailers").send().await.unwrap();
+        let read = reading.request(method, &url).header("te", "trailers");
+        let read = read.send().await.unwrap();
+        assert_eq!(read.content_length(), plain.content_length(), "{path}");
+        let content = |response: &reqwest::Response| {
+            let fields = ["content-length", "content-type", "transfer-encoding"];
+            fields.map(|field| response.headers().get(field).cloned())
+        };
+        assert_eq!(content(&read), content(&plain), "{path}");
+        assert_eq!(read.url(), plain.url());
+        assert_eq!(read.version(), plain.version());
+        assert_eq!(read.remote_addr(), plain.remote_addr());
+        let (read, plain) = (frames(read).await, frames(plain).await);
+        assert_eq!(read, plain, "{path}");
+        assert_eq!(read.1.is_some(), path == "trailers");
+        assert_eq!(slots.available_permits(), 1, "{path}");
+    }
+}
+
+/// Returns the data and the trailers of a response.
+async fn frames(response: reqwest::Response) -> (Bytes, Option<HeaderMap>) {
+    let body: reqwest::Body = response.into();
+    let body = body.collect().await.unwrap();
+    let trailers = body.trailers().cloned();
+    (body.to_bytes(), trailers)
 }
 
 /// Returns a body in parts.
@@ -136,6 +277,21 @@ async fn github_reads_a_body_in_parts_and_keeps_its_url() {
     let paused = pauses.check("http://b.test:80").unwrap_err();
     assert_eq!(paused.remaining(), Some(60 * SECOND));
     assert!(pauses.check("http://a.test:80").is_ok());
+}
+
+/// A part takes more memory than its text.
+#[tokio::test(start_paused = true)]
+async fn github_reads_small_parts_into_one() {
+    let parts: &[_] = vec![Ok(" "); 70_000].leak();
+    let polite = PausesMiddleware::new(exact()).refusals(Refusals::github());
+    let client = builder().with(polite).with(InParts(parts)).build();
+    let answer = client.get("http://a.test/").send().await.unwrap();
+    let frames = reqwest::Body::from(answer).into_data_stream();
+    let lengths: Vec<_> = frames.map(|data| data.unwrap().len()).collect().await;
+    assert_eq!(
+        (lengths[0], lengths.len()),
+        (64 * 1024, 1 + 70_000 - 64 * 1024)
+    );
 }
 
 #[tokio::test(start_paused = true)]
