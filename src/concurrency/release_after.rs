@@ -136,7 +136,6 @@ impl<G: Send + 'static> ReleaseAfter<G> {
 
     /// Returns the guard, to be dropped at any time.
     pub(crate) fn into_inner(mut self) -> G {
-        self.duration = Duration::ZERO;
         self.guard.take().expect("it is there until the drop")
     }
 }
@@ -160,8 +159,11 @@ impl<G: Send + 'static> Wake for Release<G> {
 
 impl<G: Send + 'static> Drop for ReleaseAfter<G> {
     fn drop(&mut self) {
+        let Some(guard) = self.guard.take() else {
+            return;
+        };
         let release = Arc::new(Release {
-            guard: Mutex::new(self.guard.take()),
+            guard: Mutex::new(Some(guard)),
             timer: Deadline::new(),
         });
         let start = |clock: &Clock| {

@@ -77,6 +77,14 @@ impl<T> Resting<T> {
     fn keep<P: Send + 'static>(&self, permit: P) -> ReleaseAfter<P> {
         ReleaseAfter::new(permit, self.duration).clock(self.clock.clone())
     }
+
+    fn wait(&self, enter: Waiting<T::Enter>) -> Waiting<EnterResting<T>>
+    where
+        T: Throttle,
+    {
+        let (enter, resting) = (enter.into_inner(), self.clone());
+        Waiting::new(EnterResting { enter, resting })
+    }
 }
 
 impl<T: Throttle<Permit: Send + 'static>> Throttle for Resting<T> {
@@ -84,9 +92,7 @@ impl<T: Throttle<Permit: Send + 'static>> Throttle for Resting<T> {
     type Enter = EnterResting<T>;
 
     fn enter(&self) -> Waiting<Self::Enter> {
-        let enter = self.throttle.enter().into_inner();
-        let resting = self.clone();
-        Waiting::new(EnterResting { enter, resting })
+        self.wait(self.throttle.enter())
     }
 
     fn rollback(&self, permit: Self::Permit) {
@@ -103,9 +109,7 @@ impl<T: Throttle<Permit: Send + 'static>> Throttle for Resting<T> {
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        let enter = self.throttle.enter_as_of(tick).into_inner();
-        let resting = self.clone();
-        Waiting::new(EnterResting { enter, resting })
+        self.wait(self.throttle.enter_as_of(tick))
     }
 
     fn polling(&self) -> Polling {
