@@ -77,6 +77,11 @@ struct Shared {
 impl<R: ?Sized> ApiLimits<R> {
     /// Creates the limits of an API.
     ///
+    /// # Panics
+    ///
+    /// Panics if a limit is too extreme for a [`Quota`](tollgate::Quota#limits), or does not
+    /// [fit](tollgate::Algorithm::check) its algorithm.
+    ///
     /// # Examples
     ///
     /// See [the type](Self).
@@ -107,6 +112,9 @@ impl<R: ?Sized> ApiLimits<R> {
     }
 
     /// Returns the limiters of the limits, in their order, to look at them, to pause one, or to change its quota.
+    ///
+    /// What a server reports is still compared with the limit of [`ApiLimit::new`], so if the server's limit has changed,
+    /// create new limits.
     ///
     /// # Examples
     ///
