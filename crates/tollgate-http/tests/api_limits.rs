@@ -385,6 +385,70 @@ fn burst_is_the_room_of_the_bucket() {
     assert_eq!(left(&limits), [2]);
 }
 
+/// 98 tokens of a bucket that others use up as well.
+fn spaced_tokens() -> (ApiLimits<Tokens>, ManualClock) {
+    let clock = Clock::manual();
+    let tokens = limit(Unit::Tokens, &clock).cost(|tokens: &Tokens| *tokens);
+    (ApiLimits::new([tokens.spaced()]), clock)
+}
+
+#[test]
+fn spaced_admits_at_most_twice_the_remaining_part_in_a_period() {
+    let (limits, clock) = spaced_tokens();
+    drop(entered(&limits, 49));
+    let mut waits = enter(&limits, 1);
+    // 49 of 2 * 98 in a minute.
+    clock.advance(MINUTE / 4 - Duration::from_nanos(1));
+    assert!(poll(&mut waits).is_pending());
+    clock.advance(Duration::from_nanos(1));
+    assert!(poll(&mut waits).is_ready());
+    drop(entered(&limits, 0));
+}
+
+#[test]
+fn spaced_after_a_wait_for_all_delays_the_next_by_half_a_period() {
+    let (limits, clock) = spaced_tokens();
+    drop(entered(&limits, 98));
+    for cost in [98, 98, 1] {
+        let mut waits = enter(&limits, cost);
+        assert!(poll(&mut waits).is_pending());
+        clock.advance(UNIT);
+        assert!(poll(&mut waits).is_pending());
+        clock.advance(98 * UNIT);
+        assert!(poll(&mut waits).is_ready());
+    }
+}
+
+#[test]
+fn rollback_of_a_spaced_request_delays_no_other() {
+    let (limits, _) = spaced_tokens();
+    let call = limits.call(&98);
+    call.rollback(call.enter_now().unwrap());
+    drop(entered(&limits, 98));
+}
+
+#[test]
+fn spaced_in_a_nanosecond_waits_for_time() {
+    let clock = Clock::manual();
+    let limit = ApiLimit::<Tokens>::new(Unit::Requests, 1, Duration::from_nanos(1));
+    let limit = limit
+        .algorithm(Algorithm::SlidingLog)
+        .clock(&clock)
+        .spaced();
+    let limits = ApiLimits::new([limit]);
+    drop(entered(&limits, 1));
+    assert!(poll(&mut enter(&limits, 1)).is_pending());
+    clock.advance(Duration::from_nanos(2));
+    drop(entered(&limits, 1));
+}
+
+#[test]
+#[should_panic = "a window or a log allows its whole count at once"]
+fn new_with_a_burst_of_a_window_panics() {
+    let limit = limit(Unit::Requests, &Clock::manual()).burst(10);
+    drop(ApiLimits::new([limit.algorithm(Algorithm::FixedWindow)]));
+}
+
 #[test]
 fn new_of_a_small_limit_uses_all_of_it_over_time() {
     for (units, expected) in [

@@ -12,7 +12,7 @@ use tollgate::wait::Waiting;
 use tollgate::{AcquireError, RateLimiter, Throttle};
 
 use super::Shared;
-use super::limit::{Charged, Kept, Made};
+use super::limit::{Charged, Made};
 use crate::ResponseClass;
 use crate::server_limits::{ServerLimits, Unit};
 
@@ -66,22 +66,22 @@ impl fmt::Debug for EnterApi {
 }
 
 impl ApiCall {
-    /// The limiters that the request enters, with their costs.
+    /// The limiters that the request enters, with their costs. A spacing costs a nanosecond,
+    /// until the request has entered all.
     fn limiters(&self) -> impl Iterator<Item = (&Arc<RateLimiter>, u64)> {
         let limits = self.shared.limits.iter().zip(self.costs.iter().copied());
         limits.flat_map(|(limit, cost)| {
-            let spacing = limit.spacing.as_ref().map(|spacing| &spacing.limiter);
-            [Some(&limit.limiter), spacing]
+            let spacing = limit.spacing.as_ref();
+            let spacing = spacing.map(|spacing| (&spacing.limiter, cost.min(1)));
+            [Some((&limit.limiter, cost)), spacing]
                 .into_iter()
                 .flatten()
-                .map(move |limiter| (limiter, cost))
         })
     }
 
     /// Charges all limits, or none and returns the index of a limiter that has no room. `entered` is one that has been
     /// charged.
     fn try_charge(&self, mut entered: Option<(usize, Charge)>) -> Result<Vec<Charge>, usize> {
-        self.shared.limits.iter().for_each(Kept::space);
         let mut charges = Vec::with_capacity(self.shared.limits.len());
         for (index, (limiter, cost)) in self.limiters().enumerate() {
             let charged = match entered.take_if(|(entered, _)| *entered == index) {
@@ -109,8 +109,9 @@ impl ApiCall {
         let mut charges = charges.into_iter();
         let made = self.shared.limits.iter().filter_map(|limit| {
             let charge = charges.next()?;
-            // Time pays off what was spaced.
-            let _spaced = limit.spacing.as_ref().and_then(|_| charges.next());
+            if let Some(spacing) = &limit.spacing {
+                spacing.limiter.refund(charges.next()?);
+            }
             Some(limit.keep(charge))
         });
         ApiCharges {
@@ -146,7 +147,7 @@ impl Throttle for ApiCall {
     /// Takes back the charges of a request that was not sent.
     fn rollback(&self, permit: ApiCharges) {
         let limits = self.shared.limits.iter().zip(permit.made);
-        limits.for_each(|(limit, made)| limit.correct(made, 0));
+        limits.for_each(|(limit, made)| limit.roll_back(made));
     }
 
     fn enter_now(&self) -> Option<ApiCharges> {
@@ -197,7 +198,6 @@ impl ApiCharges {
                 // Dropping a hold settles it for its whole cost.
                 Charged::Used | Charged::Estimate => drop(made),
             }
-            limit.space();
         }
         let is_held = !held.is_empty();
         let shared = self.shared;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use tollgate::rate::{Charge, Hold, Oversize};
+use tollgate::rate::{Charge, Hold};
 use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::server_limits::{ServerLimits, Unit, Window};
@@ -132,7 +132,8 @@ impl<R: ?Sized> ApiLimit<R> {
         Self { algorithm, ..self }
     }
 
-    /// Sets the room of the server's bucket, in place of the whole limit.
+    /// Sets the room of the server's bucket, in place of the whole limit. Windows and logs have no other room than their
+    /// limit, so [`ApiLimits::new`](super::ApiLimits::new) panics with one.
     ///
     /// # Panics
     ///
@@ -178,7 +179,8 @@ impl<R: ?Sized> ApiLimit<R> {
 
     /// Spaces the requests if little remains, for an API that others use up as well: in the time in which a
     /// bucket refills, at most twice what remains is sent, and for a log, in a twentieth of its period. So something
-    /// remains for a burst of others, who would show only in refusals otherwise. A fixed window is not spaced.
+    /// remains for a burst of others, who would show only in refusals otherwise. A request that costs all that remains
+    /// delays the next one by half of that time. A fixed window is not spaced.
     ///
     /// # Examples
     ///
@@ -292,9 +294,6 @@ impl<R: ?Sized> ApiLimit<R> {
             .algorithm(self.algorithm)
             .clock(self.clock.clone());
         let spacing = (self.spaced && !is_fixed).then(|| {
-            let limiter = RateLimiter::new(Quota::UNLIMITED)
-                .oversize(Oversize::Overdraft)
-                .clock(self.clock);
             let is_log = self.algorithm == Algorithm::SlidingLog
                 || self.algorithm == Algorithm::SlidingWindow;
             let period = if is_log {
@@ -303,10 +302,10 @@ impl<R: ?Sized> ApiLimit<R> {
                 let seconds = self.period.as_secs_f64() * most as f64 / self.limit as f64;
                 Duration::try_from_secs_f64(seconds).unwrap_or(YEAR)
             };
+            let quota = Quota::new(1, Duration::from_nanos(1));
             Spacing {
-                limiter: Arc::new(limiter),
-                // Longer ones would make no quota.
-                period: period.clamp(Duration::from_nanos(1), YEAR),
+                limiter: Arc::new(RateLimiter::new(quota).clock(self.clock)),
+                period: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
             }
         });
         let kept = Kept {
@@ -355,6 +354,8 @@ pub(super) struct Kept {
 /// A charge of a limit, until the response.
 pub(super) struct Made {
     charge: Kind,
+    /// The time until the next request, if the limit is spaced.
+    spaced: Option<Charge>,
     /// What had been given back when it was made.
     given_back: u64,
 }
@@ -388,7 +389,10 @@ impl Kept {
 
     /// Keeps a charge until the response.
     pub(super) fn keep(&self, charge: Charge) -> Made {
+        let space =
+            |spacing: &Spacing| spacing.charge(charge.cost(), self.limiter.snapshot().available);
         Made {
+            spaced: self.spacing.as_ref().map(space),
             given_back: self.given_back.load(Ordering::Relaxed),
             charge: if self.holds {
                 Kind::Hold(self.limiter.hold(charge))
@@ -405,18 +409,20 @@ impl Kept {
         self.correct(made, units);
     }
 
+    /// Takes back the charge of a request that was not sent.
+    pub(super) fn roll_back(&self, mut made: Made) {
+        let spaced = self.spacing.as_ref().zip(made.spaced.take());
+        self.correct(made, 0);
+        if let Some((spacing, charge)) = spaced {
+            spacing.limiter.refund(charge);
+        }
+    }
+
     /// Settles the charge of a request, which the server has not counted if it is nothing.
     pub(super) fn correct(&self, made: Made, units: u64) {
         match made.charge {
             Kind::Charge(charge) => self.limiter.settle(charge, units),
             Kind::Hold(hold) => hold.settle(units),
-        }
-    }
-
-    /// Brings the spacing in step with what remains.
-    pub(super) fn space(&self) {
-        if let Some(spacing) = &self.spacing {
-            spacing.tune(self.limiter.snapshot().available);
         }
     }
 
@@ -436,17 +442,22 @@ impl Kept {
     }
 }
 
-/// The limiter of a limit that is nearly used up.
+/// The spacing of a limit that others use up as well.
 pub(super) struct Spacing {
+    /// It counts nanoseconds, so a charge keeps its length when less or more remains later. In units of the limit, a
+    /// request that cost nearly all that remained would delay the next one by hours.
     pub(super) limiter: Arc<RateLimiter>,
-    period: Duration,
+    period: u64,
 }
 
 impl Spacing {
-    fn tune(&self, remaining: u64) {
-        let quota = Quota::new(remaining.max(1).saturating_mul(2), self.period);
-        if self.limiter.quota() != quota {
-            self.limiter.set_quota(quota);
-        }
+    /// Charges the time until the next request, for one that took `cost` and left `available`.
+    fn charge(&self, cost: u64, available: u64) -> Charge {
+        let (cost, available) = (u128::from(cost), u128::from(available));
+        let twice = (2 * (available + cost)).max(1);
+        let nanos = u128::from(self.period) * cost / twice;
+        // It is at most half the period.
+        self.limiter
+            .charge(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

@@ -79,8 +79,8 @@ impl<R: ?Sized> ApiLimits<R> {
     ///
     /// # Panics
     ///
-    /// Panics if the settings of a limit make no quota: an algorithm of windows or logs with a
-    /// [burst](ApiLimit::burst), or [one](tollgate::Algorithm::check) that cannot count so many units.
+    /// Panics if a limit is too extreme for a [`Quota`](tollgate::Quota#limits), or does not
+    /// [fit](tollgate::Algorithm::check) its algorithm.
     ///
     /// # Examples
     ///
@@ -112,6 +112,9 @@ impl<R: ?Sized> ApiLimits<R> {
     }
 
     /// Returns the limiters of the limits, in their order, to look at them, to pause one, or to change its quota.
+    ///
+    /// What a server reports is still compared with the limit of [`ApiLimit::new`], so if the server's limit has changed,
+    /// create new limits.
     ///
     /// # Examples
     ///
