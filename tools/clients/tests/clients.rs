@@ -224,10 +224,10 @@ mod openai {
 
     use super::*;
 
-    /// Limits of 10 requests a second, one by one, less their margin; and of 98 tokens a minute, of which each request
+    /// Limits of 10 requests a second, one by one, and of 98 tokens a minute, of which each request
     /// takes one.
     fn limits(server: &Server) -> ApiLimits<Request> {
-        let requests = ApiLimit::new(Unit::Requests, 12, Duration::from_secs(1)).burst(1);
+        let requests = ApiLimit::new(Unit::Requests, 10, Duration::from_secs(1)).burst(1);
         let tokens = ApiLimit::new(Unit::Tokens, 100, Duration::from_secs(60));
         let clock = |limit: ApiLimit<Request>| limit.clock(&server.clock);
         ApiLimits::new([requests, tokens].map(clock))
