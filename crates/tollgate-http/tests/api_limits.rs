@@ -438,7 +438,8 @@ fn spaced_in_a_nanosecond_waits_for_time() {
     let limits = ApiLimits::new([limit]);
     drop(entered(&limits, 1));
     assert!(poll(&mut enter(&limits, 1)).is_pending());
-    clock.advance(Duration::from_nanos(2));
+    // The period is 25 ms longer.
+    clock.advance(Duration::from_millis(26));
     drop(entered(&limits, 1));
 }
 
@@ -472,6 +473,37 @@ fn new_of_a_small_limit_uses_all_of_it_over_time() {
         assert_eq!(quotas[0].max_burst(), units.saturating_sub(2).max(1));
         assert_eq!(quotas[1].count(), expected);
     }
+}
+
+/// Requests that are sent a second apart may arrive 25 ms less apart.
+#[test]
+fn new_of_a_short_period_leaves_time_for_ways_that_differ() {
+    let second = Duration::from_secs(1);
+    let limit = |units, algorithm| {
+        let limit = ApiLimit::<Tokens>::new(Unit::Requests, units, second);
+        limit.algorithm(algorithm).clock(Clock::manual())
+    };
+    let limits = ApiLimits::new([
+        limit(1, Algorithm::Gcra),
+        limit(10, Algorithm::Gcra).burst(1),
+        limit(10, Algorithm::Gcra),
+        limit(10, Algorithm::SlidingLog),
+    ]);
+    let periods = limits.limiters().map(|it| it.quota().period().as_millis());
+    assert!(periods.eq([1025, 1250, 1001, 1025]));
+
+    let clock = Clock::manual();
+    let window = ApiLimit::new(Unit::Requests, 10, second).algorithm(Algorithm::FixedWindow);
+    let limits = ApiLimits::new([window.clock(&clock)]);
+    let fields = [
+        ("x-ratelimit-remaining-requests", "0"),
+        ("x-ratelimit-reset-requests", "0.5s"),
+    ];
+    answered_with(entered(&limits, 1), 200, &fields);
+    clock.advance(Duration::from_millis(524));
+    assert_eq!(left(&limits), [0]);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(left(&limits), [10]);
 }
 
 #[test]

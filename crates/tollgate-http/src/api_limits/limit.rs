@@ -11,6 +11,9 @@ use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::server_limits::{ServerLimits, Unit, Window};
 
+/// How much sooner than another one a request may arrive after it was sent.
+const WAYS_DIFFER: Duration = Duration::from_millis(25);
+
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// How many units a server has charged for a request.
@@ -32,8 +35,9 @@ type WindowOf = dyn for<'a> Fn(&'a ServerLimits) -> Option<&'a Window> + Send + 
 /// One limit of an API: a number of units in a period. See [`ApiLimits`](super::ApiLimits).
 ///
 /// Its limiter keeps somewhat less than the server's limit, for what others use while a response is under way: 2 %, and at
-/// least 2 units of the room of a bucket and of a limit from 40 on; of a smaller one, a twentieth. Its period is a
-/// thousandth longer, because not all requests take equally long to arrive; a fixed window begins a thousandth later.
+/// least 2 units of the room of a bucket and of a limit from 40 on; of a smaller one, a twentieth. Not all requests take
+/// equally long to arrive, so its period is a thousandth longer, and a fixed window begins as much later: in windows and
+/// logs, at least 25 ms, and in a bucket with room for one, 25 ms for each unit.
 /// If the server reports its count, the limiter [follows](RateLimiter::follow) it, so the use by others counts as well.
 ///
 /// # Examples
@@ -279,14 +283,20 @@ impl<R: ?Sized> ApiLimit<R> {
         let less = self.limit - (self.limit / 50).max(2.min(self.limit / 20));
         let most = self.burst.unwrap_or(self.limit);
         let room = most - (most / 50).max(2).min(most - 1);
-        let margin_of_period = self.period / 1000;
+        let is_bucket = matches!(self.algorithm, Algorithm::Gcra | Algorithm::TokenBucket);
+        // The reserve of a bucket absorbs the difference of two ways to the server. A bucket of one has none.
+        let differs = match (is_bucket, room < most) {
+            (true, true) => Duration::ZERO,
+            (true, false) => WAYS_DIFFER.saturating_mul(u32::try_from(less).unwrap_or(u32::MAX)),
+            (false, _) => WAYS_DIFFER,
+        };
+        let margin_of_period = (self.period / 1000).max(differs);
         // The end of a fixed window is known, and so is that of the next.
         let (slower, later) = if is_fixed {
             (Duration::ZERO, margin_of_period)
         } else {
             (margin_of_period, Duration::ZERO)
         };
-        let is_bucket = matches!(self.algorithm, Algorithm::Gcra | Algorithm::TokenBucket);
         // A window or a log has room for its whole limit.
         let has_room = is_bucket || self.burst.is_some();
         let quota = Quota::new(less, self.period.saturating_add(slower));
