@@ -81,32 +81,30 @@ impl ApiCall {
 
     /// Charges all limits, or none and returns the index of a limiter that has no room. `entered` is one that has been
     /// charged.
-    fn try_charge(&self, mut entered: Option<(usize, Charge)>) -> Result<Vec<Charge>, usize> {
-        let mut charges = Vec::with_capacity(self.shared.limits.len());
-        for (index, (limiter, cost)) in self.limiters().enumerate() {
-            let charged = match entered.take_if(|(entered, _)| *entered == index) {
-                Some((_, charge)) => Some(charge),
-                None => limiter.try_acquire_many(cost).ok(),
-            };
-            match charged {
-                Some(charge) => charges.push(charge),
-                None => {
-                    let made = self.limiters().zip(charges);
-                    made.for_each(|((limiter, _), charge)| limiter.refund(charge));
-                    if let Some((entered, charge)) = entered {
-                        let limiter = self.limiters().nth(entered);
-                        limiter.expect("it was entered").0.refund(charge);
-                    }
-                    return Err(index);
-                }
-            }
+    fn try_charge(&self, entered: Option<(usize, Charge)>) -> Result<Vec<Option<Charge>>, usize> {
+        let mut charges: Vec<_> = self.limiters().map(|_| None).collect();
+        if let Some((index, charge)) = entered {
+            charges[index] = Some(charge);
         }
-        Ok(charges)
+        let mut limiters = self.limiters().zip(&mut charges);
+        let full = limiters.position(|((limiter, cost), charge)| {
+            if charge.is_none() {
+                *charge = limiter.try_acquire_many(cost).ok();
+            }
+            charge.is_none()
+        });
+        let Some(full) = full else {
+            return Ok(charges);
+        };
+        for ((limiter, _), charge) in self.limiters().zip(charges) {
+            charge.into_iter().for_each(|it| limiter.refund(it));
+        }
+        Err(full)
     }
 
     /// Holds what is charged.
-    fn keep(&self, charges: Vec<Charge>) -> ApiCharges {
-        let mut charges = charges.into_iter();
+    fn keep(&self, charges: Vec<Option<Charge>>) -> ApiCharges {
+        let mut charges = charges.into_iter().flatten();
         let made = self.shared.limits.iter().filter_map(|limit| {
             let charge = charges.next()?;
             if let Some(spacing) = &limit.spacing {

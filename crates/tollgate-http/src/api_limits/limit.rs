@@ -14,8 +14,6 @@ use crate::server_limits::{ServerLimits, Unit, Window};
 /// How much sooner than another one a request may arrive after it was sent.
 const WAYS_DIFFER: Duration = Duration::from_millis(25);
 
-const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
 /// How many units a server has charged for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Charged {
@@ -136,8 +134,7 @@ impl<R: ?Sized> ApiLimit<R> {
         Self { algorithm, ..self }
     }
 
-    /// Sets the room of the server's bucket, in place of the whole limit. Windows and logs have no other room than their
-    /// limit, so [`ApiLimits::new`](super::ApiLimits::new) panics with one.
+    /// Sets the room of the server's bucket, in place of the whole limit.
     ///
     /// # Panics
     ///
@@ -310,7 +307,7 @@ impl<R: ?Sized> ApiLimit<R> {
                 self.period / 20
             } else {
                 let seconds = self.period.as_secs_f64() * most as f64 / self.limit as f64;
-                Duration::try_from_secs_f64(seconds).unwrap_or(YEAR)
+                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
             };
             let quota = Quota::new(1, Duration::from_nanos(1));
             Spacing {

@@ -387,7 +387,7 @@ impl<O: Display> Call<O> {
     /// use http::StatusCode;
     /// use tollgate_http::{NextStep, Pauses, ResponseClass};
     ///
-    /// // An API that answers 200 and says in the body that it is overloaded.
+    /// // An API that answers 200 and says in a field of its own that it is overloaded, without a time.
     /// let pauses = Pauses::new();
     /// let mut call = pauses.call("https://example.com:443");
     /// assert!(call.send());
