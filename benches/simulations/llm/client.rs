@@ -14,7 +14,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
 use tollgate::{Clock, Semaphore, Throttle};
 use tollgate_http::server_limits::Unit;
-use tollgate_http::{ApiLimits, NextStep, Pauses};
+use tollgate_http::{ApiLimits, NextStep, Pauses, ResponseClass};
 
 use crate::provider::{Provider, wall_clock};
 use crate::world::{Mix, Prompt, World};
@@ -128,8 +128,10 @@ impl Simulation {
             }
             self.provider.borrow_mut().expect(prompt);
             let (status, headers, arrived) = self.send(prompt).await;
-            let usage = charges.answered(status, &headers, wall_clock(self.now()));
-            let next = call.answered(status, &headers, true);
+            let now = wall_clock(self.now());
+            let class = ResponseClass::of(status, &headers, || now);
+            let usage = charges.answered(status, &headers, class, now);
+            let next = call.answered_with(status, &headers, class, true);
             if status == StatusCode::OK {
                 self.read(prompt, arrived).await;
                 usage.settle(Unit::Tokens, prompt.used().div_ceil(self.tokens_per_unit));

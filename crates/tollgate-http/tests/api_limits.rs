@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tollgate::time::ManualClock;
 use tollgate::{AcquireError, Algorithm, Clock, ErrorKind, Throttle};
 use tollgate_http::server_limits::Unit;
-use tollgate_http::{ApiCall, ApiCharges, ApiLimit, ApiLimits, Charged, Usage};
+use tollgate_http::{ApiCall, ApiCharges, ApiLimit, ApiLimits, Charged, ResponseClass, Usage};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -77,7 +77,8 @@ fn answered_with(charges: ApiCharges, status: u16, fields: &[(&'static str, &str
     };
     let headers: HeaderMap = fields.iter().map(field).collect();
     let status = StatusCode::from_u16(status).expect("a status");
-    charges.answered(status, &headers, SystemTime::now())
+    let class = ResponseClass::of(status, &headers, SystemTime::now);
+    charges.answered(status, &headers, class, SystemTime::now())
 }
 
 #[test]

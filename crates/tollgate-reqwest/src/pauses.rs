@@ -406,25 +406,19 @@ where
             if let (Some(on_answer), Some(permit)) = (&self.on_answer, &mut permit) {
                 on_answer(permit, &response, call.latency().unwrap_or_default());
             }
-            if let Some(charges) = charges {
-                let (status, headers) = (response.status(), response.headers());
-                let usage = charges.answered(status, headers, SystemTime::now());
-                if !usage.is_settled() {
-                    response.extensions_mut().insert(usage);
-                }
-            }
-            let mut asked = None;
+            let mut class = self.pauses.class(response.status(), response.headers());
             if let Some(refusals) = &self.refusals {
-                (response, asked) = refusals.read(response).await;
+                (response, class) = refusals.read(response, class).await;
             }
             let (status, headers) = (response.status(), response.headers());
+            let usage = charges.map(|it| it.answered(status, headers, class, SystemTime::now()));
             let may_retry = copy.as_ref().is_some_and(|it| (self.retry_if)(it, status));
             let responded = self.gate_of_response(&response);
             let responded = responded.as_ref().unwrap_or(&gate);
-            let step = match asked {
-                Some(wait) => call.refused_by(responded, status, headers, wait, may_retry),
-                None => call.answered_by(responded, status, headers, may_retry),
-            };
+            let step = call.answered_by(responded, status, headers, class, may_retry);
+            if let Some(usage) = usage.filter(|usage| !usage.is_settled()) {
+                response.extensions_mut().insert(usage);
+            }
             match (step, copy) {
                 // The resources of the refusal are free during the wait.
                 (NextStep::Retry, Some(copy)) => request = copy,

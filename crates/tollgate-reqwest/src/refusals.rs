@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use reqwest::{Body, Response};
-use tollgate_http::asked_wait;
+use tollgate_http::{ResponseClass, asked_wait};
 
 use crate::throttle::with_body;
 
@@ -103,10 +103,15 @@ impl Refusals {
         )
     }
 
-    /// Reads how long a response asks to wait, if that is in its body. Returns it with its whole body.
-    pub(crate) async fn read(&self, response: Response) -> (Response, Option<Duration>) {
+    /// Reads the body of a response, if that may ask for a wait. Returns the response with its whole body, and its class,
+    /// which is that of its head without such a wait.
+    pub(crate) async fn read(
+        &self,
+        response: Response,
+        class: ResponseClass,
+    ) -> (Response, ResponseClass) {
         if !(self.reads)(response.status(), response.headers()) {
-            return (response, None);
+            return (response, class);
         }
         let (response, mut body) = with_body(response);
         let (mut read, mut last) = (Vec::new(), None);
@@ -120,10 +125,11 @@ impl Refusals {
             }
         }
         let wait = (self.wait)(&read[..read.len().min(MAX_READ)]);
-        let wait = wait.filter(|wait| !wait.is_zero());
+        let asked = wait.filter(|wait| !wait.is_zero());
+        let class = asked.map_or(class, |_| ResponseClass::Refused(asked));
         let data = Some(read).filter(|read| !read.is_empty()).map(Data::from);
         let response = response(Body::wrap(Read { data, last, body }));
-        (response, wait)
+        (response, class)
     }
 }
 

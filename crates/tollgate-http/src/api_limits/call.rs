@@ -176,14 +176,20 @@ impl ApiCharges {
     /// Reads the head of the response: each limit follows what the server reports, and is corrected to what the server has
     /// charged. What the request [will have used](Charged::Used) is held until it is [settled](Usage::settle).
     ///
-    /// `now` is the time of the arrival, for fields with a point in time in a response without a date.
+    /// `class` is what the response means, and `now` is the time of its arrival, for fields with a point in time in a
+    /// response without a date.
     ///
     /// # Examples
     ///
     /// See [`ApiLimits`](super::ApiLimits).
-    pub fn answered(self, status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Usage {
+    pub fn answered(
+        self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        class: ResponseClass,
+        now: SystemTime,
+    ) -> Usage {
         let server = ServerLimits::of(headers, now);
-        let class = ResponseClass::of(status, headers, || now);
         let is_refused = class != ResponseClass::Success;
         let mut held = Vec::new();
         for (index, made) in self.made.into_iter().enumerate() {
@@ -257,7 +263,7 @@ impl Usage {
     /// use http::{HeaderMap, StatusCode};
     /// use tollgate::Throttle;
     /// use tollgate_http::server_limits::Unit;
-    /// use tollgate_http::{ApiLimit, ApiLimits};
+    /// use tollgate_http::{ApiLimit, ApiLimits, ResponseClass};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tollgate::AcquireError> {
@@ -265,8 +271,8 @@ impl Usage {
     /// let limits = ApiLimits::new([tokens.hold(|prompt: &str| prompt.len() as u64)]);
     ///
     /// let charges = limits.call("a prompt").enter().await?;
-    /// let refused = StatusCode::TOO_MANY_REQUESTS;
-    /// let usage = charges.answered(refused, &HeaderMap::new(), SystemTime::now());
+    /// let (status, headers) = (StatusCode::TOO_MANY_REQUESTS, HeaderMap::new());
+    /// let usage = charges.answered(status, &headers, ResponseClass::Refused(None), SystemTime::now());
     /// assert!(usage.is_settled());
     /// # Ok(())
     /// # }

@@ -36,7 +36,7 @@ use self::limit::{CostOf, Kept};
 /// use http::{HeaderMap, StatusCode};
 /// use tollgate::Throttle;
 /// use tollgate_http::server_limits::Unit;
-/// use tollgate_http::{ApiLimit, ApiLimits};
+/// use tollgate_http::{ApiLimit, ApiLimits, ResponseClass};
 ///
 /// struct Prompt {
 ///     text: String,
@@ -56,7 +56,8 @@ use self::limit::{CostOf, Kept};
 /// let charges = limits.call(&prompt).enter().await?;
 /// // Stands in for the request.
 /// let (status, headers, tokens_used) = (StatusCode::OK, HeaderMap::new(), 250);
-/// let usage = charges.answered(status, &headers, SystemTime::now());
+/// let class = ResponseClass::of(status, &headers, SystemTime::now);
+/// let usage = charges.answered(status, &headers, class, SystemTime::now());
 /// usage.settle(Unit::Tokens, tokens_used);
 /// assert_eq!(limits.limiters().nth(1).unwrap().snapshot().available, 88_200 - 250);
 /// # Ok(())

@@ -1,4 +1,4 @@
-//! [`Budget`]: bounds the repeats of a client, as in Finagle and the SDKs of AWS.
+//! [`Budget`]: bounds the repeats to an origin, as in Finagle and the SDKs of AWS.
 //!
 //! Each call of a client gives back a tenth of a repeat, and each second a whole one.
 
@@ -13,20 +13,20 @@ const REPEAT: u64 = 1_000_000_000;
 /// What one call gives back.
 const CALL: u64 = REPEAT / 10;
 
-/// The repeats that a client may still make. It is full at the start.
+/// The repeats that may still be sent to an origin. It is full at the start.
 #[derive(Default)]
 pub(super) struct Budget {
     /// The missing part, in nanoseconds.
     missing: u64,
-    /// The number of calls and the tick when it was last computed.
-    calls: u64,
+    /// The number of calls, which wraps, and the tick when it was last computed.
+    calls: u32,
     at: Tick,
 }
 
 impl Budget {
     /// Takes a repeat, if there is one. `calls` is the number of calls until now.
-    pub(super) fn take(&mut self, calls: u64, now: Tick) -> bool {
-        let by_calls = calls.saturating_sub(self.calls).saturating_mul(CALL);
+    pub(super) fn take(&mut self, calls: u32, now: Tick) -> bool {
+        let by_calls = u64::from(calls.wrapping_sub(self.calls)) * CALL;
         let by_time = now.as_nanos().saturating_sub(self.at.as_nanos());
         let missing = self
             .missing

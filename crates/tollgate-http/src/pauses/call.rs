@@ -227,7 +227,9 @@ impl<O: Display> Call<O> {
         if may {
             // The last attempt may have failed without a response.
             self.end_attempt();
-            self.sent = Some((now, self.shared.begin_flight(&self.origin)));
+            let is_repeat = self.repeats > 0;
+            let counter = self.shared.begin_flight(&self.origin, is_repeat);
+            self.sent = Some((now, counter));
         } else if let Some(redirected) = &mut self.redirected {
             redirected.end_attempt();
         }
@@ -277,11 +279,12 @@ impl<O: Display> Call<O> {
         may_repeat: bool,
     ) -> NextStep {
         let class = self.shared.settings.class(status, headers);
-        self.answered_with(status, class, may_repeat && !is_final(headers))
+        self.answered_with(status, headers, class, may_repeat)
     }
 
-    /// Does the same for a response of another origin, to which the client was redirected. A refusal pauses that origin,
-    /// and the call then waits for both; for its own origin the response is no refusal.
+    /// Does the same for a response of this [class](super::Pauses::class), which another origin may have sent, to which the
+    /// client was redirected. A refusal pauses that origin, and the call then waits for both; for its own origin the response
+    /// is no refusal.
     ///
     /// # Examples
     ///
@@ -294,8 +297,9 @@ impl<O: Display> Call<O> {
     /// assert!(call.send());
     ///
     /// // The client has followed a redirect.
-    /// let (origin, status) = ("https://example.org:443", StatusCode::TOO_MANY_REQUESTS);
-    /// let next = call.answered_by(origin, status, &HeaderMap::new(), false);
+    /// let (status, headers) = (StatusCode::TOO_MANY_REQUESTS, HeaderMap::new());
+    /// let class = pauses.class(status, &headers);
+    /// let next = call.answered_by("https://example.org:443", status, &headers, class, false);
     /// assert_eq!(next, NextStep::Return);
     /// assert!(pauses.check("https://example.org:443").is_err());
     /// assert!(pauses.check("https://example.com:443").is_ok());
@@ -305,61 +309,18 @@ impl<O: Display> Call<O> {
         origin: impl Display,
         status: StatusCode,
         headers: &HeaderMap,
-        may_repeat: bool,
-    ) -> NextStep {
-        let class = self.shared.settings.class(status, headers);
-        self.answered_as(&origin, status, headers, class, may_repeat)
-    }
-
-    /// Does the same for a response whose body asks for this wait: it is a refusal, whatever its head means.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use http::{HeaderMap, StatusCode};
-    /// use tollgate_http::{NextStep, Pauses};
-    ///
-    /// // An API that answers 200 and says in the body that it is overloaded for seven seconds.
-    /// let (pauses, origin) = (Pauses::new(), "https://example.com:443");
-    /// let mut call = pauses.call(origin);
-    /// assert!(call.send());
-    /// let (status, wait) = (StatusCode::OK, Duration::from_secs(7));
-    /// let next = call.refused_by(origin, status, &HeaderMap::new(), wait, false);
-    /// assert_eq!(next, NextStep::Return);
-    /// assert!(pauses.check(origin).is_err());
-    /// ```
-    pub fn refused_by(
-        &mut self,
-        origin: impl Display,
-        status: StatusCode,
-        headers: &HeaderMap,
-        wait: Duration,
-        may_repeat: bool,
-    ) -> NextStep {
-        let class = ResponseClass::Refused(Some(wait));
-        self.answered_as(&origin, status, headers, class, may_repeat)
-    }
-
-    fn answered_as(
-        &mut self,
-        origin: &impl Display,
-        status: StatusCode,
-        headers: &HeaderMap,
         class: ResponseClass,
         may_repeat: bool,
     ) -> NextStep {
-        let may_repeat = may_repeat && !is_final(headers);
         let name = origin.to_string();
         if name == self.origin.to_string() {
-            return self.answered_with(status, class, may_repeat);
+            return self.answered_with(status, headers, class, may_repeat);
         }
         let known = self.redirected.take().filter(|it| it.origin == name);
         let mut redirected = known.unwrap_or_else(|| Box::new(self.redirected_to(name)));
         (redirected.repeats, redirected.may_wait) = (self.repeats, self.may_wait);
-        self.answered_with(status, ResponseClass::Success, false);
-        let next = redirected.answered_with(status, class, may_repeat);
+        self.answered_with(status, headers, ResponseClass::Success, false);
+        let next = redirected.answered_with(status, headers, class, may_repeat);
         self.repeats = redirected.repeats;
         // While the other call waits, so does this one.
         self.waits_since = redirected.waits_since;
@@ -372,32 +333,36 @@ impl<O: Display> Call<O> {
         let shared = Arc::clone(&self.shared);
         let sent = self
             .sent
-            .map(|(sent, _)| (sent, shared.begin_flight(&origin)));
+            .map(|(sent, _)| (sent, shared.begin_flight(&origin, self.repeats > 0)));
         let mut call = Call::at(shared, origin, self.place);
         call.sent = sent;
         call
     }
 
-    /// Does the same as [`answered`](Self::answered) for a response of this class, for protocols that refuse in another
-    /// way.
+    /// Does the same as [`answered`](Self::answered) for a response of this class, for example because its body was read, or
+    /// for protocols that refuse in another way.
     ///
     /// # Examples
     ///
     /// ```
-    /// use http::StatusCode;
+    /// use std::time::Duration;
+    ///
+    /// use http::{HeaderMap, StatusCode};
     /// use tollgate_http::{NextStep, Pauses, ResponseClass};
     ///
-    /// // An API that answers 200 and says in a field of its own that it is overloaded, without a time.
+    /// // An API that answers 200 and says in the body that it is overloaded for seven seconds.
     /// let pauses = Pauses::new();
     /// let mut call = pauses.call("https://example.com:443");
     /// assert!(call.send());
-    /// let class = ResponseClass::Refused(None);
-    /// assert_eq!(call.answered_with(StatusCode::OK, class, false), NextStep::Return);
+    /// let class = ResponseClass::Refused(Some(Duration::from_secs(7)));
+    /// let next = call.answered_with(StatusCode::OK, &HeaderMap::new(), class, false);
+    /// assert_eq!(next, NextStep::Return);
     /// assert!(pauses.check("https://example.com:443").is_err());
     /// ```
     pub fn answered_with(
         &mut self,
         status: StatusCode,
+        headers: &HeaderMap,
         class: ResponseClass,
         may_repeat: bool,
     ) -> NextStep {
@@ -438,7 +403,8 @@ impl<O: Display> Call<O> {
         self.end_attempt();
         let is_alone = class == ResponseClass::RefusedAlone;
         let delay = is_alone.then(|| shared.settings.delay(self.repeats));
-        if !(may_repeat && is_refused && self.take_repeat(&name, delay, now)) {
+        let may_repeat = may_repeat && is_refused && !is_final(headers);
+        if !(may_repeat && self.take_repeat(&name, delay, now)) {
             return NextStep::Return;
         }
         self.delay = delay.map(|delay| sleep(&shared.settings.clock, delay));
@@ -460,11 +426,7 @@ impl<O: Display> Call<O> {
         }
         // The gate bounds the first repeats after a pause.
         let is_free = delay.is_none() && self.repeats == 0;
-        is_free
-            || shared
-                .lock()
-                .budget
-                .take(shared.calls.load(Ordering::Relaxed), now)
+        is_free || shared.take_repeat(name, now)
     }
 
     /// Counts the present attempt as no longer in flight.

@@ -75,9 +75,10 @@ pub struct PausesSnapshot {
 ///   flight.
 /// - **Order**: who waits goes in the order in which the calls began, also to repeat a request.
 /// - **Repeats**: a call repeats its request up to [twice](Self::retries). The first repeat after a pause is free,
-///   because the origin opens step by step. Every other one is taken from a budget that all origins share: 100
-///   repeats at first, which is also the most; each call gives back a tenth of one, and each second a whole one. While
-///   the budget is used up, refusals that need it are returned to their callers.
+///   because the origin opens step by step. Every other one is taken from the budget of its origin: 100 repeats
+///   at first, which is also the most; each call that is sent there gives back a tenth of one, and each second a whole one.
+///   While the budget is used up, refusals that need it are returned to their callers. There are 512 budgets; origins whose
+///   names have the same hash share one.
 /// - **Memory**: up to [`max_origins`](Self::max_origins) origins, 100,000 by default, which then take 54 bytes each
 ///   beside the name, and more for those at which calls wait. A pause is never forgotten while it lasts. A call takes
 ///   no lock and allocates nothing while no origin is paused, if a request to each has succeeded since its pause.
@@ -338,6 +339,23 @@ impl Pauses {
     /// See [`Call`].
     pub fn call<O: Display>(&self, origin: O) -> Call<O> {
         Call::new(Arc::clone(&self.0), origin)
+    }
+
+    /// Returns what a response means: [usually](ResponseClass#usual-meanings), or by the [closure](Self::classify) that
+    /// decides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{HeaderMap, StatusCode};
+    /// use tollgate_http::{Pauses, ResponseClass};
+    ///
+    /// let (pauses, headers) = (Pauses::new(), HeaderMap::new());
+    /// let class = pauses.class(StatusCode::TOO_MANY_REQUESTS, &headers);
+    /// assert_eq!(class, ResponseClass::Refused(None));
+    /// ```
+    pub fn class(&self, status: StatusCode, headers: &HeaderMap) -> ResponseClass {
+        self.0.settings.class(status, headers)
     }
 
     /// Checks that an origin is not paused. It may still open step by step.

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -24,8 +24,14 @@ use super::origin::{Origin, Passage, Pause, Refusal, Settled};
 use super::wake::wake_all;
 use super::{PausedBy, PausesSnapshot, ResponseClass, WhenFull};
 
-/// The number of counters of requests in flight.
+/// The number of counters. Origins whose names have the same hash share one.
 const COUNTERS: usize = 512;
+
+/// The part of [`Counter::requests`] that is in flight.
+const IN_FLIGHT: u64 = u32::MAX as u64;
+
+/// What the first attempt of a call adds to [`Counter::requests`], beside the one in flight.
+const CALL: u64 = IN_FLIGHT + 1;
 
 #[derive(Clone)]
 pub(super) struct Settings {
@@ -76,9 +82,16 @@ pub(super) struct Shared {
     /// The number of calls that have begun.
     pub(super) calls: AtomicU64,
     random: RandomState,
-    /// For the origins whose names have the same hash: the requests in flight, and the tick just after the last pause
-    /// began.
-    counters: Box<[(AtomicU32, AtomicU64)]>,
+    counters: Box<[Counter]>,
+}
+
+/// What is counted for the origins whose names have the same hash.
+#[derive(Default)]
+struct Counter {
+    /// The calls that were sent, in the upper half, and the requests in flight.
+    requests: AtomicU64,
+    /// The tick just after the last pause began.
+    known_until: AtomicU64,
 }
 
 pub(super) struct Table {
@@ -87,7 +100,8 @@ pub(super) struct Table {
     earliest_end: Tick,
     /// The refusals of origins for which there was no room.
     unrecorded: u64,
-    pub(super) budget: Budget,
+    /// By the index of a counter.
+    budgets: HashMap<usize, Budget>,
 }
 
 impl Shared {
@@ -96,7 +110,7 @@ impl Shared {
             origins: HashMap::new(),
             earliest_end: Tick::from_nanos(u64::MAX),
             unrecorded: 0,
-            budget: Budget::default(),
+            budgets: HashMap::new(),
         };
         Arc::new(Self {
             settings,
@@ -160,14 +174,26 @@ impl Shared {
     }
 
     /// Counts a request to an origin as in flight. Returns the index of its counter.
-    pub(super) fn begin_flight(&self, origin: &impl Display) -> usize {
+    pub(super) fn begin_flight(&self, origin: &impl Display, is_repeat: bool) -> usize {
         let counter = self.counter(origin);
-        self.counters[counter].0.fetch_add(1, Ordering::Relaxed);
+        let added = if is_repeat { 1 } else { CALL + 1 };
+        let requests = &self.counters[counter].requests;
+        requests.fetch_add(added, Ordering::Relaxed);
         counter
     }
 
     pub(super) fn end_flight(&self, counter: usize) {
-        self.counters[counter].0.fetch_sub(1, Ordering::Relaxed);
+        let requests = &self.counters[counter].requests;
+        requests.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Takes a repeat from the budget of an origin, if there is one.
+    pub(super) fn take_repeat(&self, name: &str, now: Tick) -> bool {
+        let index = self.counter(&name);
+        let requests = self.counters[index].requests.load(Ordering::Relaxed);
+        let mut table = self.lock();
+        let budget = table.budgets.entry(index).or_default();
+        budget.take((requests / CALL) as u32, now)
     }
 
     /// Changes an origin, if it is known, and settles it.
@@ -185,17 +211,17 @@ impl Shared {
 
     /// Pauses an origin, if the refusal is news. Returns whether there was room for it.
     pub(super) fn pause(self: &Arc<Self>, name: &str, refusal: &Refusal, now: Tick) -> bool {
-        let (in_flight, known_until) = &self.counters[self.counter(&name)];
+        let counter = &self.counters[self.counter(&name)];
         let mut table = self.lock();
         let mut new = None;
         let origin = match table.origins.get_mut(name) {
             Some(known) => known,
             None => {
-                let known_until = Tick::from_nanos(known_until.load(Ordering::Relaxed));
+                let known_until = Tick::from_nanos(counter.known_until.load(Ordering::Relaxed));
                 new.insert(Origin::unknown(known_until))
             }
         };
-        let in_flight = in_flight.load(Ordering::Relaxed);
+        let in_flight = (counter.requests.load(Ordering::Relaxed) & IN_FLIGHT) as u32;
         let is_news = origin.pause(refusal, self.settings.backoff, in_flight, now);
         let known = origin.pause_of().known_until;
         if let Some(new) = new.filter(|_| is_news) {
@@ -211,6 +237,7 @@ impl Shared {
             table.origins.insert(name.into(), new);
             self.known.store(table.origins.len(), Ordering::Relaxed);
         }
+        let known_until = &counter.known_until;
         known_until.fetch_max(known.as_nanos(), Ordering::Relaxed);
         self.settle(table, name, now);
         true

@@ -1,9 +1,9 @@
 //! Responses of an origin to which a client was redirected.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
-use tollgate_http::{NextStep, PausedBy, Pauses};
+use tollgate_http::{NextStep, PausedBy, Pauses, ResponseClass};
 
 use super::setup::{Caller, ORIGIN, SECOND, exact, refuse, wait_of};
 
@@ -12,7 +12,10 @@ const OTHER: &str = "https://example.org:443";
 fn answered_by_other(caller: &mut Caller, status: u16, seconds: Option<u64>) -> NextStep {
     let status = StatusCode::from_u16(status).unwrap();
     let headers = wait_of(seconds);
-    caller.call.answered_by(OTHER, status, &headers, true)
+    let class = ResponseClass::of(status, &headers, SystemTime::now);
+    caller
+        .call
+        .answered_by(OTHER, status, &headers, class, true)
 }
 
 fn is_paused(pauses: &Pauses, origin: &str) -> bool {
@@ -82,9 +85,10 @@ fn answered_by_the_same_origin_is_answered() {
     let mut caller = Caller::new(&pauses);
     assert!(caller.sends());
     let status = StatusCode::TOO_MANY_REQUESTS;
+    let class = ResponseClass::Refused(None);
     let next = caller
         .call
-        .answered_by(ORIGIN, status, &HeaderMap::new(), true);
+        .answered_by(ORIGIN, status, &HeaderMap::new(), class, true);
     assert_eq!(next, NextStep::Retry);
     assert_eq!(pauses.check(ORIGIN).unwrap_err().by(), PausedBy::Guess);
 }

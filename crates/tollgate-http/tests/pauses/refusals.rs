@@ -168,10 +168,8 @@ fn answered_takes_later_repeats_from_a_budget() {
     let (pauses, clock) = exact();
     let refusals = |calls: usize| {
         let mut callers: Vec<Caller> = (0..calls).map(|_| Caller::new(&pauses)).collect();
-        let nexts = callers.iter_mut().map(|caller| {
-            assert!(caller.sends());
-            caller.answered(503, None)
-        });
+        assert!(callers.iter_mut().all(Caller::sends));
+        let nexts = callers.iter_mut().map(|caller| caller.answered(503, None));
         nexts.filter(|next| *next == NextStep::Retry).count()
     };
     assert_eq!(refusals(200), 100);
@@ -179,6 +177,45 @@ fn answered_takes_later_repeats_from_a_budget() {
     assert_eq!(refusals(100), 10);
     clock.advance(5 * SECOND);
     assert_eq!(refusals(10), 6);
+}
+
+#[test]
+fn answered_of_a_repeat_gives_nothing_back_to_the_budget() {
+    let (pauses, clock) = exact();
+    let mut callers: Vec<Caller> = (0..100).map(|_| Caller::new(&pauses)).collect();
+    let mut refuse_all = || {
+        assert!(callers.iter_mut().all(Caller::sends));
+        let nexts = callers.iter_mut().map(|caller| caller.answered(503, None));
+        nexts.filter(|next| *next == NextStep::Retry).count()
+    };
+    assert_eq!(refuse_all(), 100);
+    clock.advance(SECOND);
+    // That of the second.
+    assert_eq!(refuse_all(), 1);
+}
+
+/// An origin that refuses leaves the repeats of others.
+#[test]
+fn answered_takes_repeats_from_the_budget_of_the_origin() {
+    let (pauses, _clock) = exact();
+    let refused = |origin: &str| {
+        let mut call = pauses.call(origin);
+        assert!(call.send());
+        call.answered(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new(), true)
+    };
+    let refusals = (0..1_000).filter(|_| refused(ORIGIN) == NextStep::Retry);
+    assert!(refusals.count() < 300);
+    // One of these can have the same hash by chance, but not all.
+    let others = [
+        "https://example.org:443",
+        "https://example.net:443",
+        "https://example.edu:443",
+    ];
+    assert!(
+        others
+            .into_iter()
+            .any(|other| refused(other) == NextStep::Retry)
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tollgate::semaphore::Resting;
 use tollgate::throttle::BoxThrottle;
 use tollgate::{AcquireError, ErrorKind, Keyed, Throttle};
 use tollgate_reqwest::server_limits::Unit;
-use tollgate_reqwest::{ApiLimit, ApiLimits, Usage, origin};
+use tollgate_reqwest::{ApiLimit, ApiLimits, Refusals, Usage, origin};
 
 use super::*;
 
@@ -155,6 +155,29 @@ async fn limits_charge_no_refusal_and_hold_until_the_usage_is_known() {
     assert_eq!(left(&limits), [38, 88]);
     usage.settle(Unit::Tokens, 3);
     assert_eq!(left(&limits), [38, 95]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_charge_no_refusal_that_only_its_body_tells() {
+    let limits = api_limits();
+    let server = Server::new([Response::new("wait for 5 s")]);
+    let told = Refusals::by_body(
+        |_, _| true,
+        |body| body.starts_with(b"wait").then_some(5 * SECOND),
+    );
+    let middleware = PausesMiddleware::new(exact())
+        .refusals(told)
+        .limits(limits.clone());
+    let client = builder().with(middleware).with(server.clone()).build();
+    let answer = client.get("http://a.test/").send().await.unwrap();
+    assert_eq!(server.times(), [0.0, 5.0]);
+    answer
+        .extensions()
+        .get::<Usage>()
+        .unwrap()
+        .settle(Unit::Tokens, 3);
+    // The second attempt alone, but for what has come back in five seconds.
+    assert_eq!(left(&limits), [97, 95]);
 }
 
 /// The host rests between its requests, also between one that is refused and its repetition, and the slots of all do not.

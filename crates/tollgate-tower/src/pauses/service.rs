@@ -222,16 +222,17 @@ where
                     // The work is dropped before the permit.
                     stage.set(Stage::Gate);
                     let mut answer = answered.map_err(Into::into)?;
-                    let status = answer.status();
+                    let (status, headers) = (answer.status(), answer.headers());
+                    let class = layer.pauses.class(status, headers);
                     if let Some(charges) = charges {
-                        let usage = charges.answered(status, answer.headers(), SystemTime::now());
+                        let usage = charges.answered(status, headers, class, SystemTime::now());
                         if !usage.is_settled() {
                             answer.extensions_mut().insert(usage);
                         }
                     }
                     let copy = this.request.as_ref();
                     let may_retry = copy.is_some_and(|(parts, _)| (layer.retry_if)(parts, status));
-                    match call.answered(status, answer.headers(), may_retry) {
+                    match call.answered_with(status, answer.headers(), class, may_retry) {
                         // The response is dropped before the permit, and both before the wait.
                         NextStep::Retry => drop((answer, permit)),
                         NextStep::Return => {

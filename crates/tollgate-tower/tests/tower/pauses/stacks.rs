@@ -222,6 +222,22 @@ async fn limits_charge_no_refusal_and_hold_until_the_usage_is_known() {
     assert_eq!(left(&limits), [98, 98]);
 }
 
+/// What the pauses take for a refusal, is one to the limits.
+#[tokio::test(start_paused = true)]
+async fn limits_charge_nothing_for_a_class_that_refuses() {
+    let limits = api_limits();
+    let refused = |status: StatusCode, _: &_, class| match status.as_u16() {
+        420 => ResponseClass::Refused(None),
+        _ => class,
+    };
+    let pauses = exact().max_wait(Duration::ZERO).classify(refused);
+    let client = layer(&pauses)
+        .limits(limits.clone())
+        .layer(Server::new([answer(420, &[])]));
+    assert_eq!(send(&client, "GET", "http://a.test/").await.0, 420);
+    assert_eq!(left(&limits), [98, 98]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn limits_follow_the_server() {
     let limits = api_limits();
