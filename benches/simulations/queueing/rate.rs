@@ -18,7 +18,7 @@ use oorandom::Rand64;
 use simulations::events::Events;
 use simulations::spread::Spread;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
-use tollgate::{Quota, RateLimiter};
+use tollgate::{Algorithm, Quota, RateLimiter};
 
 use crate::judge::Row;
 use crate::parallel;
@@ -70,6 +70,8 @@ enum RetryAfter {
     Exact,
     /// In whole seconds, as HTTP has it.
     Seconds,
+    /// This many seconds, always.
+    Always(u64),
 }
 
 /// A server, and its clients.
@@ -87,8 +89,12 @@ struct Scenario {
     retry_after: RetryAfter,
     clients: usize,
     phases: &'static [Phase],
+    /// Whether the server has fixed windows of a minute, in place of a bucket.
+    windows: bool,
     /// The seconds within which the client has to find the rate after its [`RISE`].
     to_find: f64,
+    /// The target for the goodput, in percent.
+    goodput: f64,
     /// The target for the refused fraction; without a target, the table shows that of each phase.
     refused: Option<f64>,
     decides: bool,
@@ -104,7 +110,9 @@ const USUAL: Scenario = Scenario {
     retry_after: RetryAfter::Nothing,
     clients: 1,
     phases: HALF_AND_FOUR_TIMES,
+    windows: false,
     to_find: TO_FIND,
+    goodput: 95.0,
     refused: Some(0.005),
     decides: true,
 };
@@ -217,7 +225,7 @@ impl Run {
         }
         let mut run = Self {
             scenario,
-            server: RateLimiter::new(quota(scenario.rate, scenario.burst)).clock(events.clock()),
+            server: server(&scenario).clock(events.clock()),
             clients: (0..scenario.clients).map(client).collect(),
             random,
             events,
@@ -269,7 +277,7 @@ impl Run {
         match event {
             Event::Phase(phase) => {
                 self.phase = phase;
-                if self.rate() > 0.0 {
+                if self.rate() > 0.0 && !self.scenario.windows {
                     let quota = quota(self.rate(), self.scenario.burst);
                     self.server.set_quota(quota);
                 }
@@ -301,6 +309,7 @@ impl Run {
                         Some(Duration::from_secs(seconds))
                     }
                     RetryAfter::Nothing | RetryAfter::InOutage(_) => None,
+                    RetryAfter::Always(seconds) => Some(Duration::from_secs(seconds)),
                     RetryAfter::Exact => Some(after),
                     RetryAfter::Seconds => {
                         Some(Duration::from_secs_f64(after.as_secs_f64().ceil()))
@@ -392,12 +401,20 @@ impl Run {
     }
 }
 
+fn server(scenario: &Scenario) -> RateLimiter {
+    if scenario.windows {
+        let count = (60.0 * scenario.rate) as u64;
+        return RateLimiter::new(Quota::per_minute(count)).algorithm(Algorithm::FixedWindow);
+    }
+    RateLimiter::new(quota(scenario.rate, scenario.burst))
+}
+
 fn quota(rate: f64, burst: f64) -> Quota {
     let burst = match burst {
         0.0 => 1,
         burst => ((rate * burst) as u64).max(4),
     };
-    Quota::per_second(rate as u64).burst(burst)
+    Quota::new(1, Duration::from_secs_f64(1.0 / rate)).burst(burst)
 }
 
 fn row(scenario: &Scenario, seeds: &[u64]) -> Row {
@@ -419,7 +436,7 @@ fn row(scenario: &Scenario, seeds: &[u64]) -> Row {
     let [refused, settled] = [0, 1].map(|which| percent(&|it| it.sum(which).part()));
     let [first, found] = [0, 1].map(|which| median(&|it| it.found[which]));
     let to_find = scenario.to_find;
-    let passed = (0..settled_phases).all(|phase| goodput(phase) >= 95.0)
+    let passed = (0..settled_phases).all(|phase| goodput(phase) >= scenario.goodput)
         && scenario.refused.is_none_or(|most| refused <= 100.0 * most)
         && found <= to_find;
     let parts = list(settled_phases, 1, &|it, phase| 100.0 * it.goodput()[phase]);
@@ -462,12 +479,91 @@ fn row(scenario: &Scenario, seeds: &[u64]) -> Row {
     }
 }
 
+/// A server that does not change, or does once. The client has forty minutes to find the rate; two hours count, which begin
+/// 15 seconds after the change.
+const STEADY: Scenario = Scenario {
+    phases: &then(1.0),
+    goodput: 90.0,
+    refused: Some(0.02),
+    ..USUAL
+};
+
+const fn then(rate: f64) -> [Phase; 2] {
+    [
+        phase(1.0, 2_400.0, 0.0),
+        phase(rate, 7_200.0 + TO_FIND, 0.0),
+    ]
+}
+
+/// The same at less than one in five seconds, where two hours have few calls.
+const SLOWEST: Scenario = Scenario {
+    rate: 0.1,
+    goodput: 75.0,
+    refused: Some(0.05),
+    ..STEADY
+};
+
+/// The same with fixed windows of a minute, whose end a refusal names.
+const WINDOWS: Scenario = Scenario {
+    retry_after: RetryAfter::Seconds,
+    windows: true,
+    ..STEADY
+};
+
+/// The row of 300/s, then 6/min, does not decide: the client tries at the former rate until it has forgotten it.
+#[rustfmt::skip]
+const STEADY_SCENARIOS: &[Scenario] = &[
+    Scenario { name: "rate 100/s, Retry-After 1 s", rate: 100.0, retry_after: RetryAfter::Always(1), ..STEADY },
+    Scenario { name: "rate 100/s, Retry-After 5 s", rate: 100.0, retry_after: RetryAfter::Always(5), ..STEADY },
+    Scenario { name: "rate 100/s, Retry-After 30 s", rate: 100.0, retry_after: RetryAfter::Always(30), ..STEADY },
+    Scenario { name: "rate 5/s, Retry-After 1 s", rate: 5.0, retry_after: RetryAfter::Always(1), ..STEADY },
+    Scenario { name: "rate 5/s, Retry-After 30 s", rate: 5.0, retry_after: RetryAfter::Always(30), ..STEADY },
+    Scenario { name: "rate 1/s, Retry-After 5 s", rate: 1.0, retry_after: RetryAfter::Always(5), ..STEADY },
+    Scenario { name: "rate 6/min, Retry-After 10 s", retry_after: RetryAfter::Always(10), ..SLOWEST },
+    Scenario { name: "rate 6/min, Retry-After 60 s", retry_after: RetryAfter::Always(60), ..SLOWEST },
+    Scenario { name: "rate 1/min, Retry-After 60 s", rate: 1.0 / 60.0, retry_after: RetryAfter::Always(60), ..SLOWEST },
+    Scenario { name: "rate 5/s, no Retry-After", rate: 5.0, ..STEADY },
+    Scenario { name: "rate 1/s, no Retry-After", rate: 1.0, ..STEADY },
+    Scenario { name: "rate 6/min, no Retry-After", ..SLOWEST },
+    Scenario { name: "rate 300/s, then 1/s", rate: 300.0, phases: &then(1.0 / 300.0), ..STEADY },
+    Scenario { name: "rate 300/s, then 6/min", rate: 300.0, phases: &then(0.1 / 300.0), decides: false, ..SLOWEST },
+    Scenario { name: "rate 6/min, windows", retry_after: RetryAfter::Seconds, windows: true, ..SLOWEST },
+    Scenario { name: "rate 60/min, windows", rate: 1.0, ..WINDOWS },
+    Scenario { name: "rate 600/min, windows", rate: 10.0, ..WINDOWS },
+];
+
+fn steady_row(scenario: &Scenario, seeds: &[u64]) -> Row {
+    let runs: Vec<_> = seeds
+        .iter()
+        .map(|seed| Run::new(*scenario, *seed))
+        .collect();
+    let goodput = Spread::of(runs.iter().map(|it| 100.0 * it.goodput()[1]));
+    let refused = Spread::of(runs.iter().map(|it| 100.0 * it.counts[1][1].part()));
+    let least = scenario.goodput;
+    let most = 100.0 * scenario.refused.unwrap_or(1.0);
+    Row {
+        scenario: scenario.name.to_owned(),
+        controller: "AdaptiveRate".to_owned(),
+        figures: format!(
+            "{:.1} % (≥ {least}, worst tenth {:.1})  refused {:.2} % (≤ {most}, worst tenth {:.2})",
+            goodput.median, goodput.p10, refused.median, refused.p90,
+        ),
+        passed: goodput.p10 >= least && refused.p90 <= most,
+        decides: scenario.decides,
+    }
+}
+
 /// Returns the rows of the scenarios whose names match.
 pub(crate) fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
-    let scenarios = SCENARIOS.iter().filter(|it| it.name.contains(part));
-    parallel(&scenarios.collect::<Vec<_>>(), |scenario| {
-        row(scenario, seeds)
-    })
+    let matching = |of: &'static [Scenario]| {
+        let scenarios = of.iter().filter(|it| it.name.contains(part));
+        scenarios.collect::<Vec<_>>()
+    };
+    let mut rows = parallel(&matching(SCENARIOS), |scenario| row(scenario, seeds));
+    rows.extend(parallel(&matching(STEADY_SCENARIOS), |scenario| {
+        steady_row(scenario, seeds)
+    }));
+    rows
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@
 //! 4. Successes are counted outside the lock, with one relaxed addition: the rule needs their
 //!    number only roughly.
 
-use super::rule::{LONGEST_STEP, RateRule};
+use std::time::Duration;
+
+use super::rule::{RateRule, SET_BACK};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn, lock};
 use crate::time::Tick;
 
@@ -67,10 +69,11 @@ impl Control {
     /// Records whether a step of growth is due at the tick of an admission.
     #[inline(always)]
     pub(super) fn admitted(&self, at: Tick) {
-        // It is also due if the clock is far behind the next step, because it was set back.
-        const LONGEST: u64 = (LONGEST_STEP * 1e9) as u64;
+        // It is also due if the clock is far behind the next step: it was set back, or the rate is low, and the rule
+        // decides.
+        const BACK: u64 = (SET_BACK * 1e9) as u64;
         let next = self.next_step.load(Ordering::Relaxed);
-        if next.wrapping_sub(at.as_nanos()).wrapping_sub(1) >= LONGEST {
+        if next.wrapping_sub(at.as_nanos()).wrapping_sub(1) >= BACK {
             self.note_due(next);
         }
     }
@@ -87,24 +90,31 @@ impl Control {
         if let Ok(mut rule) = self.rule.try_lock() {
             // Another thread may have made the step.
             if self.is_due() {
-                rule.grow(now, self.succeeded());
-                self.apply(rule, apply);
+                if rule.grow(now, self.succeeded()) {
+                    self.apply(rule, apply);
+                } else {
+                    self.note_next_step(&rule);
+                }
             }
         }
     }
 
-    /// Counts a refusal of a request that began at a tick.
-    pub(super) fn refused(&self, began: Tick, now: Tick, apply: impl Fn(f64)) {
+    /// Counts a refusal of a request that began at a tick, and that pauses the limiter for this long.
+    pub(super) fn refused(&self, began: Tick, now: Tick, pause: Duration, apply: impl Fn(f64)) {
         let mut rule = lock(&self.rule);
-        if rule.refuse(began, now, self.succeeded()) {
+        if rule.refuse(began, now, self.succeeded(), pause) {
             self.apply(rule, apply);
         }
     }
 
-    /// Applies the rate of the rule.
-    fn apply<'a>(&'a self, mut rule: MutexGuard<'a, RateRule>, apply: impl Fn(f64)) {
+    fn note_next_step(&self, rule: &RateRule) {
         let next = rule.next_step();
         self.next_step.store(next.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Applies the rate of the rule.
+    fn apply<'a>(&'a self, mut rule: MutexGuard<'a, RateRule>, apply: impl Fn(f64)) {
+        self.note_next_step(&rule);
         loop {
             let rate = rule.rate;
             drop(rule);
@@ -129,11 +139,13 @@ mod tests {
         let control = Control::new(RateRule::new((1.0, 1e6), 100.0));
         let at = |seconds: u64| Tick::from_nanos(seconds * 1_000_000_000);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            control.refused(at(1), at(1), |_| panic!("the runtime has no timer"));
+            control.refused(at(1), at(1), Duration::ZERO, |_| {
+                panic!("the runtime has no timer")
+            });
         }));
         assert!(panicked.is_err());
         let applied = Cell::new(0.0);
-        control.refused(at(2), at(2), |rate| applied.set(rate));
+        control.refused(at(2), at(2), Duration::ZERO, |rate| applied.set(rate));
         assert_eq!(
             (control.rule().cuts, applied.get()),
             (2, control.rule().rate)

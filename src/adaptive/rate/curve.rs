@@ -25,37 +25,59 @@ const SCALE: f64 = 0.002;
 /// chance, stay below this factor.
 const MUCH: f64 = 4.0;
 
+/// The least `K`, in pauses of the length for which the refusal asked: the next refusal then comes some
+/// twenty pauses later, and pauses cost a twentieth of the time.
+const PAUSES: f64 = 12.0;
+
+/// The greatest `K` for a pause, in seconds: a server may ask for an hour for another reason than its rate.
+const LONGEST: f64 = 1_800.0;
+
+/// The least `K`, in calls at the plateau: one in about eighty is then refused. It counts below twelve a
+/// second.
+const CALLS: f64 = 50.0;
+
 /// The seconds in which a search doubles the rate.
 const DOUBLING: f64 = 1.25;
 
-/// The same below the remembered rate. A shorter time gains nothing if a round trip takes longer.
+/// The same below the remembered rate, and at least a call. A shorter time gains nothing if a round trip takes longer.
 const DOUBLING_BELOW: f64 = 0.2;
 
-/// `W(t) = C (t - K)^3 + W_max`, with `K = cbrt(W_max (1 - kept) / C)`.
+/// The same in calls at the plateau, for low rates. After an outage, one call is enough below the remembered rate.
+const DOUBLING_CALLS: f64 = 4.0;
+
+/// `W(t) = C (t - K)^3 + W_max`, with `K = cbrt(W_max (1 - kept) / C)`. It keeps `K` in place of `C`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Curve {
     /// `W_max`.
     plateau: f64,
-    /// `C`.
-    scale: f64,
+    kept: f64,
     /// `K`, in seconds.
     recovery: f64,
-    /// Below this rate a search doubles faster.
+    /// Below this rate a search doubles in another time.
     remembered: f64,
+    /// That time, in seconds.
+    doubling_below: f64,
 }
 
 impl Curve {
-    /// Creates the curve after a cut. Its `C` is proportional to the plateau, so that it takes the
-    /// same time at every rate; a remembered rate counts instead if it is [`MUCH`] higher.
-    pub(super) fn after_cut(plateau: f64, remembered: f64) -> Self {
+    /// Creates the curve after a cut by a refusal that paused the client for `pause` seconds. Its `C` is
+    /// proportional to the plateau, so that it takes the same time at every rate; a remembered rate counts
+    /// instead if it is [`MUCH`] higher. It takes longer if the next refusal will cost much.
+    pub(super) fn after_cut(plateau: f64, remembered: f64, pause: f64) -> Self {
         let usual = if remembered > MUCH * plateau {
             remembered
         } else {
             plateau
         };
+        let recovery = (plateau * (1.0 - KEPT) / (SCALE * usual)).cbrt();
         Self {
+            plateau,
+            kept: KEPT,
+            recovery: recovery
+                .max((PAUSES * pause).min(LONGEST))
+                .max(CALLS / plateau),
             remembered: usual,
-            ..Self::new(plateau, KEPT, SCALE * usual)
+            doubling_below: DOUBLING_BELOW.max(DOUBLING_CALLS / plateau),
         }
     }
 
@@ -63,23 +85,23 @@ impl Curve {
     pub(super) const fn search(rate: f64, remembered: f64) -> Self {
         Self {
             plateau: rate,
-            scale: 0.0,
+            kept: 1.0,
             recovery: 0.0,
             remembered,
-        }
-    }
-
-    fn new(plateau: f64, kept: f64, scale: f64) -> Self {
-        Self {
-            plateau,
-            scale,
-            recovery: (plateau * (1.0 - kept) / scale).cbrt(),
-            remembered: 0.0,
+            doubling_below: if rate > 1.0 / DOUBLING_BELOW {
+                DOUBLING_BELOW
+            } else {
+                1.0 / rate
+            },
         }
     }
 
     fn cubic(&self, seconds: f64) -> f64 {
-        self.scale * (seconds - self.recovery).powi(3) + self.plateau
+        if self.recovery == 0.0 {
+            return self.plateau;
+        }
+        let relative = seconds / self.recovery - 1.0;
+        self.plateau * (1.0 + (1.0 - self.kept) * relative.powi(3))
     }
 
     /// Returns whether the curve searches at this number of seconds after the cut.
@@ -93,8 +115,9 @@ impl Curve {
         let rate = self.cubic(mirrored);
         let searching = seconds - mirrored;
         let below = (self.remembered / rate).max(1.0).log2();
-        let below = searching.min(below * DOUBLING_BELOW);
-        rate * (below / DOUBLING_BELOW + (searching - below) / DOUBLING).exp2()
+        let doubling = DOUBLING.max(DOUBLING_CALLS / self.plateau);
+        let below = searching.min(below * self.doubling_below);
+        rate * (below / self.doubling_below + (searching - below) / doubling).exp2()
     }
 }
 
@@ -103,20 +126,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_has_the_closed_form_of_the_rfc() {
-        // W_max 100 and C 0.4, the values of RFC 9438.
-        let curve = Curve::new(100.0, 0.7, 0.4);
-        assert!((curve.recovery - 4.217).abs() < 0.0005);
-        let at = |times| curve.rate_at(times * curve.recovery);
-        for (times, rate) in [(0.0, 70.0), (1.0, 100.0), (2.0, 130.0)] {
-            assert!((at(times) - rate).abs() < 1e-9, "{rate}: {}", at(times));
+    fn rate_at_has_the_closed_form_of_the_rfc() {
+        // The values of RFC 9438: W_max 100, C 0.4 and 0.7.
+        let curve = Curve {
+            kept: 0.7,
+            recovery: (100.0_f64 * 0.3 / 0.4).cbrt(),
+            ..Curve::after_cut(100.0, 0.0, 0.0)
+        };
+        for seconds in [0.0, 1.0, 4.0, 8.0] {
+            let rfc = 0.4 * (seconds - curve.recovery).powi(3) + 100.0;
+            assert!((curve.rate_at(seconds) - rfc).abs() < 1e-9);
         }
+        assert!((curve.rate_at(0.0) - 70.0).abs() < 1e-9);
     }
 
     #[test]
     fn after_cut_recovers_in_the_same_time_at_every_rate() {
-        for plateau in [1e-3, 20.0, 500.0, 1e9] {
-            let curve = Curve::after_cut(plateau, 0.0);
+        for plateau in [20.0, 500.0, 1e9] {
+            let curve = Curve::after_cut(plateau, 0.0, 0.0);
             assert!((curve.recovery - 4.217).abs() < 0.0005);
             assert!((curve.rate_at(0.0) / plateau - 0.85).abs() < 1e-9);
             assert!((curve.rate_at(2.0 * curve.recovery) / plateau - 1.15).abs() < 1e-9);
@@ -124,8 +151,27 @@ mod tests {
     }
 
     #[test]
+    fn after_cut_takes_fifty_calls_or_twelve_pauses() {
+        for (plateau, pause, recovery) in [
+            (10.0, 0.0, 5.0),
+            (0.1, 0.0, 500.0),
+            (0.1, 30.0, 500.0),
+            (0.1, 60.0, 720.0),
+            (100.0, 0.3, 4.217),
+            (100.0, 5.0, 60.0),
+            (100.0, 3_600.0, 1_800.0),
+        ] {
+            for remembered in [0.0, 2.0 * plateau] {
+                let curve = Curve::after_cut(plateau, remembered, pause);
+                assert!((curve.recovery - recovery).abs() < 0.0005);
+                assert!((curve.rate_at(curve.recovery) / plateau - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
     fn rate_at_doubles_where_the_curve_searches() {
-        let curve = Curve::after_cut(100.0, 100.0);
+        let curve = Curve::after_cut(100.0, 100.0, 0.0);
         let begins = 2.0 * curve.recovery;
         assert!(!curve.searches_at(begins - 0.001));
         assert!(curve.searches_at(begins));
@@ -138,11 +184,11 @@ mod tests {
     #[test]
     fn rate_at_below_the_remembered_rate_is_soon_there() {
         // Less than four times as much counts as the plateau.
-        let curve = Curve::after_cut(100.0, 400.0);
+        let curve = Curve::after_cut(100.0, 400.0, 0.0);
         assert!((curve.recovery - 4.217).abs() < 0.0005);
         assert!((curve.rate_at(2.0 * curve.recovery + DOUBLING) - 230.0).abs() < 1e-9);
 
-        let curve = Curve::after_cut(30.0, 300.0);
+        let curve = Curve::after_cut(30.0, 300.0, 0.0);
         assert!((curve.recovery - 1.957).abs() < 0.0005);
         let begins = 2.0 * curve.recovery;
         assert!((curve.rate_at(begins) - 34.5).abs() < 1e-9);
@@ -164,10 +210,23 @@ mod tests {
     }
 
     #[test]
+    fn rate_at_of_few_calls_takes_four_of_them_to_double() {
+        let curve = Curve::search(0.1, 0.0);
+        assert_eq!((curve.rate_at(40.0), curve.rate_at(80.0)), (0.2, 0.4));
+
+        let curve = Curve::after_cut(0.1, 300.0, 0.0);
+        let begins = 2.0 * curve.recovery;
+        assert!((curve.rate_at(begins + 40.0) - 0.23).abs() < 1e-9);
+        // After an outage each doubles it.
+        let curve = Curve::search(0.1, 300.0);
+        assert!((curve.rate_at(20.0) - 0.4).abs() < 1e-9);
+    }
+
+    #[test]
     fn rate_at_never_falls() {
         for curve in [
-            Curve::after_cut(7.0, 0.0),
-            Curve::after_cut(7.0, 700.0),
+            Curve::after_cut(7.0, 0.0, 0.0),
+            Curve::after_cut(7.0, 700.0, 0.0),
             Curve::search(7.0, 700.0),
         ] {
             let rates: Vec<_> = (0..20_000)

@@ -25,11 +25,8 @@ use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 
-/// The lowest and the highest rate that can be set, per second.
+/// The lowest and the highest rate that can be set, per second, which are the default limits, too.
 const BOUNDS: (f64, f64) = (0.001, 1e6);
-
-/// The default limits of the rate, per second.
-const DEFAULT_LIMITS: (f64, f64) = (1.0, 1e6);
 
 /// The default initial rate, per second.
 const DEFAULT_INITIAL_RATE: f64 = 10.0;
@@ -61,7 +58,10 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// then on it follows CUBIC (RFC 9438): a refusal cuts the rate to 0.85 of the rate that the server
 /// accepted; the rate is back there after 4.2 seconds, stays close to it for some seconds, and then
 /// grows faster and faster. After 8.4 seconds without a refusal it doubles every 1.25 seconds
-/// again, so it is four times as high eleven seconds after the cut if the server accepts that. The
+/// again, so it is four times as high eleven seconds after the cut if the server accepts that. These times
+/// are longer where a refusal costs more. After one that paused the limiter, the rate is back there after
+/// twelve such pauses (half an hour at most), so that pauses cost about a twentieth of the time; and after 50
+/// calls at the earliest, so that one in about 80 is refused, also at six a minute. The
 /// refusals of one overload cut the rate once: only a request that began some time after the last
 /// cut can cut it again. The rate grows only while at least half of it is used. `W_max` of the RFC
 /// and its constants are chosen for servers, because a server has no queue that a cut must empty.
@@ -72,7 +72,8 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// every 0.2 seconds until it reaches the remembered rate:
 ///
 /// - After an outage in which everything was refused, it finds the rate of 500 per second again in
-///   4 seconds, and in 7 if the server sent `Retry-After: 5`.
+///   4 seconds, and in 8 if the server sent `Retry-After: 5`. During the outage it does not fall below three
+///   per second.
 /// - After a minute at a tenth of 300 per second it finds the rate again in 6 seconds. That minute
 ///   has one refusal in four seconds, not in seven; with a server that stays slow this lasts for
 ///   six minutes.
@@ -84,7 +85,10 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// # What it cannot know
 ///
 /// - Only a refusal shows where the limit is. A server that does not change refuses a client about once
-///   in seven seconds: 0.1 % of the requests at 500 per second, and 1 % at 20 per second.
+///   in seven seconds, and about once in 80 calls below twelve per second: 0.1 % of the requests at 500 per
+///   second, 1 % at 20 per second, and up to 1.5 % at one per second or six per minute.
+/// - A server that becomes so slow for good that it accepts less than one in five seconds refuses 14 % in the first two
+///   hours, because the rate before is forgotten slowly.
 /// - A server without any burst, such as [`Quota::per_second(n)`](Quota::per_second) of this crate,
 ///   refuses evenly spaced requests if the network moves two of them closer together, or if they
 ///   come from several clients. These refusals do not show the server's rate, and no rule can tell
@@ -92,9 +96,10 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 ///   and 20 ms of its rate are enough for 97 %. These figures are from a simulation of 250 to 1,000
 ///   per second at 100 ms, where each way takes up to 10 % more or less; they begin 15 seconds
 ///   after each change of the server.
-/// - Each refusal with a `Retry-After` of whole seconds costs these seconds. With one second, and a burst
-///   of 100 ms of the rate, the client gets 84 to 86 % of it in the same simulation; with no
-///   `Retry-After`, or an exact one, more than 99 %.
+/// - Each refusal with a `Retry-After` costs these seconds, and makes the limiter look for more less often. Of
+///   100 per second with one, five or thirty seconds the client gets 91 to 92 %; with no `Retry-After`, or an exact
+///   one, more than 99 %. If the server becomes four times as fast, the client uses that 18 s later in the
+///   median, where it asks for one second, and 7 s later where it asks for nothing.
 /// - Clients of one server approach equal shares slowly, and only roughly.
 ///
 /// # Fairness
@@ -182,12 +187,12 @@ impl AdaptiveRate {
                 limiter: RateLimiter::new(quota(DEFAULT_INITIAL_RATE, 1)),
                 burst: 1,
                 max_pause: DEFAULT_MAX_PAUSE,
-                control: Control::new(RateRule::new(DEFAULT_LIMITS, DEFAULT_INITIAL_RATE)),
+                control: Control::new(RateRule::new(BOUNDS, DEFAULT_INITIAL_RATE)),
             }
         }
     }
 
-    /// Sets the limits of the rate, in requests per second. The default is 1 to 1,000,000. With a range
+    /// Sets the limits of the rate, in requests per second. The default is 0.001 to 1,000,000. With a range
     /// of one number the rate is fixed.
     ///
     /// # Panics
@@ -484,14 +489,17 @@ impl AdaptiveRate {
     #[cold]
     fn refused(&self, began: Tick, retry_after: Option<Duration>) {
         let now = self.limiter.now();
-        if let Some(retry_after) = retry_after.filter(|it| !it.is_zero()) {
+        let asked = retry_after.filter(|it| !it.is_zero());
+        let pause = asked.map_or(Duration::ZERO, |retry_after| {
             // One request goes when a full server frees a token. With the next one it is full
             // again, so that the least growth is refused: a second token is left to it.
             let two = Duration::from_secs_f64(2.0 / self.rate());
-            self.limiter
-                .pause_for(retry_after.max(two).min(self.max_pause));
-        }
-        self.control.refused(began, now, |rate| self.set_rate(rate));
+            let pause = retry_after.max(two).min(self.max_pause);
+            self.limiter.pause_for(pause);
+            pause
+        });
+        self.control
+            .refused(began, now, pause, |rate| self.set_rate(rate));
     }
 
     fn set_rate(&self, rate: f64) {

@@ -22,9 +22,10 @@
 //!   remembered rate, so that a search begins sooner, and the search doubles the rate every 0.2
 //!   seconds up to there. Until then such a server refuses twice as often. A cut forgets 1 % of the
 //!   remembered rate.
-//! - If the throughput between two cuts is nearly zero, the server is down. Then the rate has no
-//!   plateau and the rule forgets nothing: the curve searches as soon as half of the rate goes
-//!   through.
+//! - If the throughput between two cuts is nearly zero, although a rate was found before, the server is down. Then
+//!   the rate has no plateau, does not fall below [`DOWN_RATE`], and the rule forgets nothing: the curve
+//!   searches as soon as half of the rate goes through.
+//! - `K` is longer if the refusal paused the client, or if the rate is low: see [`Curve`].
 //! - There is no fast convergence (section 4.7). Fast convergence frees capacity for newcomers by
 //!   aiming below the rate that was found, and a single client of a server would lose that capacity
 //!   for good.
@@ -49,6 +50,13 @@ const REMEMBERED: f64 = 0.99;
 /// because a few requests may have been on their way when the server went down.
 const DOWN: f64 = 0.1;
 
+/// While a server is down, the rate does not fall below this, per second, so that it is soon found again.
+const DOWN_RATE: f64 = 3.0;
+
+/// The number of calls before the first refusal after which the rate of the search counts as found. Fewer may
+/// have gone through only because the server has a burst.
+const FOUND_CALLS: f64 = 50.0;
+
 /// The shortest time between two changes of the rate, in seconds. Growth in less time is not worth
 /// the lock.
 const STEP: f64 = 0.02;
@@ -56,9 +64,8 @@ const STEP: f64 = 0.02;
 /// The same at a low rate, in calls: fewer do not show whether the rate is used.
 const STEP_CALLS: f64 = 4.0;
 
-/// The longest time between two changes, in seconds: at rates below 1 a second, every call is a
-/// change.
-pub(super) const LONGEST_STEP: f64 = 1.0;
+/// A clock that is behind by more seconds was set back.
+pub(super) const SET_BACK: f64 = 1.0;
 
 /// The maximum number of steps that one call accounts for, so that idle time does not count.
 const STEPS_OF_A_CALL: f64 = 4.0;
@@ -118,7 +125,7 @@ impl RateRule {
 
     /// Returns the seconds after which the next step is due.
     fn step(&self) -> f64 {
-        (STEP_CALLS / self.rate).clamp(STEP, LONGEST_STEP)
+        (STEP_CALLS / self.rate).max(STEP)
     }
 
     /// Returns the first tick at which the rate may grow again.
@@ -128,25 +135,35 @@ impl RateRule {
     }
 
     /// Lets the rate grow until `now`, before a request is admitted, if it was used: `succeeded` is the
-    /// number of all requests that have succeeded so far.
-    pub(super) fn grow(&mut self, now: Tick, succeeded: u64) {
+    /// number of all requests that have succeeded so far. Returns whether a step was due.
+    pub(super) fn grow(&mut self, now: Tick, succeeded: u64) -> bool {
         self.follow_clock(now);
         let passed = now.saturating_since(self.last_step).as_secs_f64();
+        if passed < self.step() {
+            return false;
+        }
         let went_through = succeeded.saturating_sub(self.at_step);
         let is_used = 2.0 * went_through as f64 >= self.rate * passed;
         let counted = self.counted(passed);
         self.active += counted;
-        self.last_step = self.last_step.max(now);
+        self.last_step = now;
         self.at_step = succeeded;
         if is_used {
             self.used += counted;
             self.set_rate(self.curve.rate_at(self.used));
         }
+        true
     }
 
     /// Counts a refusal of a request that began at `began`, and cuts the rate unless the request
     /// began too early. Returns whether it cut the rate.
-    pub(super) fn refuse(&mut self, began: Tick, now: Tick, succeeded: u64) -> bool {
+    pub(super) fn refuse(
+        &mut self,
+        began: Tick,
+        now: Tick,
+        succeeded: u64,
+        pause: Duration,
+    ) -> bool {
         self.refusals += 1;
         let sample = SAMPLE.max(SAMPLE_CALLS / self.rate);
         let since = |cut| began.saturating_since(cut).as_secs_f64();
@@ -155,25 +172,28 @@ impl RateRule {
         }
         let passed = now.saturating_since(self.last_step).as_secs_f64();
         let active = self.active + self.counted(passed);
-        let went_through = succeeded.saturating_sub(self.at_cut) as f64 / active.max(1e-9);
-        let is_down = self.used == 0.0 && went_through < DOWN * self.rate && self.cuts > 0;
-        if !is_down {
+        let since_cut = succeeded.saturating_sub(self.at_cut) as f64;
+        let went_through = since_cut / active.max(1e-9);
+        let nothing_goes = self.used == 0.0 && went_through < DOWN * self.rate;
+        let plateau = self.plateau(went_through);
+        if nothing_goes && self.remembered > 0.0 {
+            self.set_rate((KEPT * plateau).max(self.rate.min(DOWN_RATE)));
+            self.curve = Curve::search(self.rate, self.remembered);
+        } else {
             self.remembered *= REMEMBERED;
+            let searched = self.curve.searches_at(self.used);
+            let plateau = if searched { self.rate } else { plateau };
+            let is_known = if searched {
+                self.remembered == 0.0 && since_cut >= FOUND_CALLS
+            } else {
+                !nothing_goes
+            };
+            if is_known {
+                self.remembered = self.remembered.max(plateau);
+            }
+            self.curve = Curve::after_cut(plateau, self.remembered, pause.as_secs_f64());
+            self.set_rate(self.curve.rate_at(0.0));
         }
-        let plateau = if !is_down && self.curve.searches_at(self.used) {
-            self.rate
-        } else {
-            let plateau = self.plateau(went_through);
-            self.remembered = self.remembered.max(plateau);
-            plateau
-        };
-        let curve = Curve::after_cut(plateau, self.remembered);
-        self.set_rate(curve.rate_at(0.0));
-        self.curve = if is_down {
-            Curve::search(self.rate, self.remembered)
-        } else {
-            curve
-        };
         (self.used, self.active) = (0.0, 0.0);
         (self.last_step, self.last_cut) = (now, Some(now));
         (self.at_step, self.at_cut) = (succeeded, succeeded);
@@ -206,7 +226,7 @@ impl RateRule {
     /// Begins again at `now` if the clock was set back, for example because another runtime's time
     /// is used. Threads may differ by less than that.
     fn follow_clock(&mut self, now: Tick) {
-        if self.last_step.saturating_since(now).as_secs_f64() > LONGEST_STEP {
+        if self.last_step.saturating_since(now).as_secs_f64() > SET_BACK {
             self.last_step = now;
             self.last_cut = self.last_cut.map(|_| now);
         }

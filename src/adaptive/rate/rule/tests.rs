@@ -6,6 +6,8 @@ use super::*;
 
 const LIMITS: (f64, f64) = (1.0, 1e6);
 
+const NO_PAUSE: Duration = Duration::ZERO;
+
 fn at(seconds: f64) -> Tick {
     Tick::from_nanos((seconds * 1e9) as u64)
 }
@@ -43,22 +45,22 @@ fn grow_without_use_changes_nothing() {
 #[test]
 fn refuse_cuts_once_for_requests_that_began_before_a_sample_after_the_cut() {
     let mut rule = RateRule::new(LIMITS, 100.0);
-    assert!(rule.refuse(at(1.0), at(1.1), 50));
+    assert!(rule.refuse(at(1.0), at(1.1), 50, NO_PAUSE));
     assert_eq!(rule.rate, 85.0);
     // Eight calls at 85 per second take 94 ms, and a sample is at least 100 ms.
     for began in [0.5, 1.05, 1.1, 1.199] {
-        assert!(!rule.refuse(at(began), at(1.3), 60));
+        assert!(!rule.refuse(at(began), at(1.3), 60, NO_PAUSE));
     }
-    assert!(rule.refuse(at(1.2), at(1.3), 60));
+    assert!(rule.refuse(at(1.2), at(1.3), 60, NO_PAUSE));
     assert_eq!((rule.refusals, rule.cuts), (6, 2));
 }
 
 #[test]
 fn refuse_of_everything_cuts_to_half_each_time() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
-    rule.refuse(at(0.0), at(0.0), 0);
+    rule.refuse(at(0.0), at(0.0), 0, NO_PAUSE);
     assert_eq!(rule.rate, 850.0);
-    rule.refuse(at(0.2), at(0.2), 0);
+    rule.refuse(at(0.2), at(0.2), 0, NO_PAUSE);
     assert_eq!(rule.rate, 850.0 / 2.0 * 0.85);
 }
 
@@ -69,7 +71,7 @@ fn all_refused(rule: &mut RateRule, from: f64, cuts: u64, succeeded: u64) -> f64
     while rule.cuts < end {
         now += 1.0 / rule.rate;
         rule.grow(at(now), succeeded);
-        rule.refuse(at(now), at(now), succeeded);
+        rule.refuse(at(now), at(now), succeeded, NO_PAUSE);
     }
     now
 }
@@ -79,14 +81,14 @@ fn grow_after_an_outage_is_soon_at_the_remembered_rate() {
     for cuts in [10, 500] {
         let mut rule = RateRule::new(LIMITS, 1_000.0);
         let mut succeeded = 1_000;
-        rule.refuse(at(1.0), at(1.0), succeeded);
+        rule.refuse(at(1.0), at(1.0), succeeded, NO_PAUSE);
         all_succeed(&mut rule, 1.0, 6.0, &mut succeeded);
         // The remembered rate is the plateau of this cut.
-        rule.refuse(at(6.0), at(6.0), succeeded);
+        rule.refuse(at(6.0), at(6.0), succeeded, NO_PAUSE);
         let plateau = rule.rate / 0.85;
         assert!((plateau - 1_000.0).abs() < 30.0, "{plateau}");
         let end = all_refused(&mut rule, 6.0, cuts, succeeded);
-        assert_eq!((rule.rate, rule.remembered), (1.0, plateau));
+        assert_eq!((rule.rate, rule.remembered), (3.0, plateau));
         all_succeed(&mut rule, end, end + 3.5, &mut succeeded);
         assert!(rule.rate > plateau, "{}", rule.rate);
         // Above it the rate doubles every 1.25 seconds, the same as without a memory.
@@ -100,7 +102,7 @@ fn grow_after_an_outage_is_soon_at_the_remembered_rate() {
 fn refuse_after_an_outage_on_the_way_cuts_to_what_goes_through() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
     let mut succeeded = 1_000;
-    rule.refuse(at(1.0), at(1.0), succeeded);
+    rule.refuse(at(1.0), at(1.0), succeeded, NO_PAUSE);
     let mut now = all_refused(&mut rule, 1.0, 20, succeeded);
     // Now the server accepts 30 per second.
     let (mut last, mut refused) = (now, 0);
@@ -112,7 +114,7 @@ fn refuse_after_an_outage_on_the_way_cuts_to_what_goes_through() {
             (last, succeeded) = (now, succeeded + 1);
         } else {
             refused += 1;
-            rule.refuse(at(now), at(now), succeeded);
+            rule.refuse(at(now), at(now), succeeded, NO_PAUSE);
         }
     }
     assert!((10.0..60.0).contains(&rule.rate), "{}", rule.rate);
@@ -128,7 +130,7 @@ fn refuse_of_a_slower_server_forgets_one_percent_of_the_rate_before() {
         all_succeed(&mut rule, now, now + 2.0, &mut succeeded);
         now += 2.0;
         rule.rate = 100.0;
-        assert!(rule.refuse(at(now), at(now), succeeded));
+        assert!(rule.refuse(at(now), at(now), succeeded, NO_PAUSE));
         let faded = 1_000.0 * 0.99_f64.powi(cut);
         let ratio = rule.remembered / faded.max(rule.rate / 0.85);
         assert!((0.999..1.2).contains(&ratio), "{cut}: {ratio}");
@@ -139,25 +141,25 @@ fn refuse_of_a_slower_server_forgets_one_percent_of_the_rate_before() {
 #[test]
 fn refuse_by_a_slower_server_cuts_to_what_went_through() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
-    rule.refuse(at(0.0), at(0.0), 0);
+    rule.refuse(at(0.0), at(0.0), 0, NO_PAUSE);
     // The rate is 850 per second; 500 of them go through.
     for ms in 1..=200_u32 {
         rule.grow(at(f64::from(ms) / 1e3), u64::from(ms) / 2);
     }
-    assert!(rule.refuse(at(0.15), at(0.2), 100));
+    assert!(rule.refuse(at(0.15), at(0.2), 100, NO_PAUSE));
     assert!((rule.rate - 0.85 * 500.0).abs() < 10.0, "{}", rule.rate);
 }
 
 #[test]
 fn refuse_after_a_bucket_filled_up_aims_below_the_rate_at_the_cut() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
-    rule.refuse(at(0.0), at(0.0), 0);
+    rule.refuse(at(0.0), at(0.0), 0, NO_PAUSE);
     let mut succeeded = 0;
     all_succeed(&mut rule, 0.0, 8.0, &mut succeeded);
     let rate = rule.rate;
     let went_through = succeeded as f64 / 8.0;
     assert!(went_through < 0.99 * rate);
-    rule.refuse(at(8.0), at(8.0), succeeded);
+    rule.refuse(at(8.0), at(8.0), succeeded, NO_PAUSE);
     let plateau = rate - (rate - went_through) / 4.0;
     assert!((rule.rate - 0.85 * plateau).abs() < 1.0);
 }
@@ -165,7 +167,7 @@ fn refuse_after_a_bucket_filled_up_aims_below_the_rate_at_the_cut() {
 #[test]
 fn grow_after_a_pause_neither_grows_nor_counts_it() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
-    rule.refuse(at(0.0), at(0.0), 0);
+    rule.refuse(at(0.0), at(0.0), 0, NO_PAUSE);
     let mut succeeded = 0;
     all_succeed(&mut rule, 0.0, 5.0, &mut succeeded);
     let (used, active) = (rule.used, rule.active);
@@ -177,10 +179,10 @@ fn grow_after_a_pause_neither_grows_nor_counts_it() {
 #[test]
 fn follow_clock_of_a_clock_that_was_set_back_goes_on() {
     let (mut rule, mut succeeded) = (RateRule::new(LIMITS, 100.0), 0);
-    rule.refuse(at(1_000.0), at(1_000.0), 0);
+    rule.refuse(at(1_000.0), at(1_000.0), 0, NO_PAUSE);
     all_succeed(&mut rule, 0.0, 1.0, &mut succeeded);
     assert!(rule.used > 0.8);
-    assert!(rule.refuse(at(1.0), at(1.0), succeeded));
+    assert!(rule.refuse(at(1.0), at(1.0), succeeded, NO_PAUSE));
 }
 
 /// The rule in the most obvious form: it keeps all events since the last cut, and computes
@@ -194,11 +196,12 @@ struct Naive {
     /// The rate at which the search began, if there is no plateau.
     start: f64,
     cut: Option<Tick>,
+    pause: Duration,
 }
 
 impl Naive {
     fn step(&self, rate: f64) -> f64 {
-        (4.0 / rate).clamp(0.02, 1.0)
+        (4.0 / rate).max(0.02)
     }
 
     /// Returns the seconds that were used, and those in which there were calls, until `now`.
@@ -208,13 +211,16 @@ impl Naive {
             Some(plateau) => self.usual(plateau),
             None => self.remembered,
         };
+        let four_calls = 4.0 / self.plateau.unwrap_or(self.start);
+        let calls = self.plateau.map_or(four_calls / 4.0, |_| four_calls);
+        let below = calls.max(0.2);
         let search = |mut rate: f64, mut seconds: f64| {
             if rate < remembered {
-                let fast = seconds.min(0.2 * (remembered / rate).log2());
-                rate *= (fast / 0.2).exp2();
+                let fast = seconds.min(below * (remembered / rate).log2());
+                rate *= (fast / below).exp2();
                 seconds -= fast;
             }
-            rate * (seconds / 1.25).exp2()
+            rate * (seconds / four_calls.max(1.25)).exp2()
         };
         let mut rate = self.plateau.map_or(self.start, |plateau| 0.85 * plateau);
         rate = rate.clamp(LIMITS.0, LIMITS.1);
@@ -229,7 +235,7 @@ impl Naive {
                     None => search(self.start, used),
                     Some(plateau) => {
                         let k = self.recovery(plateau);
-                        let c = 0.002 * self.usual(plateau);
+                        let c = 0.15 * plateau / k.powi(3);
                         let cubic = |t: f64| plateau + c * (t - k).powi(3);
                         search(cubic(used.min(2.0 * k)), (used - 2.0 * k).max(0.0))
                     }
@@ -255,15 +261,21 @@ impl Naive {
     }
 
     fn recovery(&self, plateau: f64) -> f64 {
-        (75.0 * plateau / self.usual(plateau)).cbrt()
+        let usual = (75.0 * plateau / self.usual(plateau)).cbrt();
+        let of_pause = (12.0 * self.pause.as_secs_f64()).min(1_800.0);
+        usual.max(of_pause).max(50.0 / plateau)
     }
 
     fn grow(&mut self, now: Tick, succeeded: u64) {
+        let (last, _) = self.steps.last().unwrap_or(&self.begin);
+        if now.saturating_since(*last).as_secs_f64() < self.step(self.rate) {
+            return;
+        }
         self.steps.push((now, succeeded));
         self.rate = self.replay(None).0;
     }
 
-    fn refuse(&mut self, began: Tick, now: Tick, succeeded: u64) -> bool {
+    fn refuse(&mut self, began: Tick, now: Tick, succeeded: u64, pause: Duration) -> bool {
         let sample = 0.1_f64.max(8.0 / self.rate);
         if let Some(cut) = self.cut {
             if began.saturating_since(cut).as_secs_f64() < sample {
@@ -272,7 +284,8 @@ impl Naive {
         }
         let (rate, used, active) = self.replay(Some(now));
         let through = (succeeded - self.begin.1) as f64 / active.max(1e-9);
-        let is_down = self.cut.is_some() && used == 0.0 && 10.0 * through < rate;
+        let none = used == 0.0 && 10.0 * through < rate;
+        let is_down = none && self.remembered > 0.0;
         let searched = self
             .plateau
             .is_none_or(|it| used >= 2.0 * self.recovery(it))
@@ -285,10 +298,14 @@ impl Naive {
             0.75 * rate + 0.25 * through
         };
         self.remembered *= if is_down { 1.0 } else { 0.99 };
-        if !searched && found > self.remembered {
+        let many = self.remembered == 0.0 && succeeded - self.begin.1 >= 50;
+        let known = if searched { many } else { !none };
+        if known && found > self.remembered {
             self.remembered = found;
         }
-        self.rate = (0.85 * found).clamp(LIMITS.0, LIMITS.1);
+        let least = if is_down { rate.min(3.0) } else { 0.0 };
+        self.rate = (0.85 * found).max(least).clamp(LIMITS.0, LIMITS.1);
+        self.pause = pause;
         (self.plateau, self.start) = ((!is_down).then_some(found), self.rate);
         (self.begin, self.cut) = ((now, succeeded), Some(now));
         self.steps.clear();
@@ -300,8 +317,8 @@ impl Naive {
 enum Event {
     /// Time passes, this number of requests succeed in the meantime, and another one is admitted.
     Grow(u64, u64),
-    /// A request that began this long ago is refused.
-    Refuse(u64),
+    /// A request that began this long ago is refused, with a wait of so many milliseconds.
+    Refuse(u64, u64),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -313,7 +330,8 @@ fn event() -> impl Strategy<Value = Event> {
     ];
     prop_oneof![
         4 => (nanos.clone(), 0..200_u64).prop_map(|(after, count)| Event::Grow(after, count)),
-        1 => nanos.prop_map(Event::Refuse),
+        1 => (nanos, prop_oneof![2 => Just(0), 1 => 0..200_000_u64])
+            .prop_map(|(ago, pause)| Event::Refuse(ago, pause)),
     ]
 }
 
@@ -332,6 +350,7 @@ proptest! {
             remembered: 0.0,
             start: rule.rate,
             cut: None,
+            pause: NO_PAUSE,
         };
         let (mut now, mut succeeded) = (Tick::default(), 0);
         for event in events {
@@ -342,10 +361,11 @@ proptest! {
                     rule.grow(now, succeeded);
                     naive.grow(now, succeeded);
                 }
-                Event::Refuse(ago) => {
+                Event::Refuse(ago, pause) => {
+                    let pause = Duration::from_millis(pause);
                     let began = Tick::from_nanos(now.as_nanos().saturating_sub(ago));
-                    let cut = rule.refuse(began, now, succeeded);
-                    prop_assert_eq!(naive.refuse(began, now, succeeded), cut);
+                    let cut = rule.refuse(began, now, succeeded, pause);
+                    prop_assert_eq!(naive.refuse(began, now, succeeded, pause), cut);
                 }
             }
             let rate = rule.rate;
@@ -362,7 +382,7 @@ proptest! {
         for gap in gaps {
             let before = rule.rate;
             now = now.saturating_add(Duration::from_nanos(gap));
-            rule.refuse(now, now, 0);
+            rule.refuse(now, now, 0, NO_PAUSE);
             prop_assert!((LIMITS.0..=before).contains(&rule.rate));
         }
     }
