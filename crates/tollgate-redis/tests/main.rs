@@ -45,4 +45,5 @@ mod scripts {
     mod agree;
     mod engine;
     mod refunds;
+    mod reserved;
 }

@@ -1,6 +1,6 @@
 -- Rules that keep a debt: GCRA, and in steps the token bucket, the fixed window and sub-intervals.
 --
--- The value of the key is d:t:d:p:c:g:x: the letter d, which marks this kind of limit, and whole
+-- The value of the key is d:t:d:p:c:g:x, or d:t:d:p:c:g:x:r: the letter d, which marks this kind of limit, and whole
 -- numbers:
 --   t  the microsecond of the last write; in steps, it may be later, after the clock was set back
 --   d  the debt at that time, in units
@@ -8,6 +8,7 @@
 --   c  the number of all tokens ever charged, modulo 2^46
 --   g  the microsecond in which the key was created, which distinguishes it from an earlier one
 --   x  the microsecond until which the key is kept at least
+--   r  the microsecond of the last reservation that is to come
 -- A token takes p units. In each microsecond `count` units are paid off; in steps, `count` at each
 -- multiple of the period. Nothing is rounded, so nothing is lost. A change of the count converts
 -- nothing; a change of p converts the debt, rounded up.
@@ -17,7 +18,7 @@
 local POSITIONS = 70368744177664 -- 2^46
 
 local function open(key, count, period, burst, step)
-  local self = { limit = burst }
+  local self = { limit = burst, reserved = 0 }
   local unit = step == 1 and 1 or period
   local most = burst * unit
   -- The debt was paid off until `at`: now, or later if the server's clock was set back.
@@ -31,9 +32,10 @@ local function open(key, count, period, burst, step)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vd, vp, vc, vg, vx = value:match('^d:(%d+):(%d+):([1-9]%d*):(%d+):(%d+):(%d+)$')
+    local vt, vd, vp, vc, vg, vx, vr = value:match('^d:(%d+):(%d+):([1-9]%d*):(%d+):(%d+):(%d+):?(%d*)$')
     local t, p = stored(vt), stored(vp, MOST)
     d, c, g, x = stored(vd, MOST), stored(vc, POSITIONS), stored(vg), stored(vx)
+    if vr ~= '' then self.reserved = stored(vr) end
     if p ~= unit then
       -- The debt in whole tokens, and the rest.
       local whole = div_down(d, p)
@@ -76,7 +78,12 @@ local function open(key, count, period, burst, step)
     return lasting(d + n * unit - most)
   end
 
-  function self.charge(n)
+  -- Charges n. A reservation in steps counts from the step of its microsecond on: what the steps before that would pay off
+  -- beyond the debt, is lost to them.
+  function self.charge(n, from)
+    if step == 1 and from then
+      d = math.max(d, (div_down(from, period) - div_down(at, period)) * count)
+    end
     local units = math.min(n * unit, MOST - d)
     d = d + units
     c = (c + n) % POSITIONS
@@ -87,9 +94,13 @@ local function open(key, count, period, burst, step)
   -- off yet. If it was the last charge, the state is the same as without it. Otherwise that part is
   -- known from both sides. At least what was not charged later is still owed; there, refunds of other
   -- charges count as paid off. And at least what time could not pay off since then.
+  --
+  -- While reservations are to come, only the last charge is refunded: the others keep their microseconds, so
+  -- that with less debt the next one would come to stand on one that is taken.
   function self.give(n, position, made, charged)
     if made ~= g then return 0 end
     local since = (c - position) % POSITIONS
+    if since > 0 and self.reserved > now then return 0 end
     local least = math.max(d - since * unit, n * unit - paid(charged))
     local units = math.max(0, math.min(n * unit, least, d))
     d = d - units
@@ -113,6 +124,7 @@ local function open(key, count, period, burst, step)
       -- Twice the necessary time, so that not every call has to prolong it.
       local time = math.min(MOST, math.max(needed(), 2 * lasting(d) + 1000000))
       local value = string.format('d:%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', at, d, unit, c, g, now + time)
+      if self.reserved > now then value = value .. string.format(':%.0f', self.reserved) end
       keep(key, value, time)
     end
   end

@@ -2,10 +2,11 @@
 --
 -- The key is a sorted set with a member for each charge of 1, scored by the microsecond of the
 -- charge. The member is its number, in twenty digits, so that those of one microsecond are in
--- order. One more member, with an infinite score, so that it is the last one, is t:c:g:
+-- order. One more member, with an infinite score, so that it is the last one, is t:c:g or t:c:g:r:
 --   t  the microsecond of the last write
 --   c  the number of the next charge
 --   g  the microsecond in which the key was created, which distinguishes it from an earlier one
+--   r  the microsecond of the last reservation that is to come
 --
 -- All data is in one key. Of two keys, a cluster could have one in another slot, or on its way to
 -- another node, and a server without memory could evict one.
@@ -13,15 +14,16 @@
 -- rule: count, period, burst (which is the count)
 
 local function open(key, most, period)
-  local self = { limit = most }
+  local self = { limit = most, reserved = 0 }
   local c, g = 0, now
   local has_gaps = false
 
   local last = redis.call('ZRANGE', key, -1, -1)[1]
   if last then
-    local vt, vc, vg = last:match('^(%d+):(%d+):(%d+)$')
+    local vt, vc, vg, vr = last:match('^(%d+):(%d+):(%d+):?(%d*)$')
     local back = stored(vt) - now
     c, g = stored(vc), stored(vg)
+    if vr ~= '' then self.reserved = stored(vr) end
     if back > 0 then
       -- The server's clock was set back: all scores move back with it.
       for _, member in ipairs(redis.call('ZRANGE', key, 0, -2)) do
@@ -50,32 +52,35 @@ local function open(key, most, period)
     return due(n - 1) - now
   end
 
-  local function add(member)
-    redis.call('ZADD', key, string.format('%.0f', due(0)), member)
+  local function add(member, from)
+    redis.call('ZADD', key, string.format('%.0f', math.max(from, due(0))), member)
     held = held + 1
   end
 
-  function self.charge(n)
+  -- Charges n, which count from a microsecond on. All of a reservation count from its own.
+  function self.charge(n, from)
     -- Each unit is a member, and the server must not have too many of them.
     if n > 65536 then fail('an argument is too large: ' .. n) end
     for _ = 1, n do
-      add(string.format('%020.0f', c))
+      add(string.format('%020.0f', c), from or now)
       c = c + 1
     end
     self.stale = true
   end
 
   -- Refunds the n charges before a number, as far as they still count. Later charges move up in `save`,
-  -- once for all refunds of a call.
+  -- once for all refunds of a call. While reservations are to come, only the last charges are refunded, because
+  -- reservations cannot move.
   function self.give(n, position, made)
-    if made ~= g then return 0 end
+    if made ~= g or position ~= c and self.reserved > now then return 0 end
     local given = 0
     for number = position - n, position - 1 do
       given = given + redis.call('ZREM', key, string.format('%020.0f', number))
     end
     if given > 0 then
       held = held - given
-      has_gaps, self.stale = true, true
+      self.stale = true
+      if self.reserved > now then c = c - n else has_gaps = true end
     end
     return given
   end
@@ -84,7 +89,7 @@ local function open(key, most, period)
     local after = string.format('(%.0f', now)
     local coming = redis.call('ZRANGEBYSCORE', key, after, '(+inf')
     held = held - redis.call('ZREMRANGEBYSCORE', key, after, '(+inf')
-    for _, member in ipairs(coming) do add(member) end
+    for _, member in ipairs(coming) do add(member, now) end
   end
 
   function self.free() return math.max(0, most - held) end
@@ -104,7 +109,9 @@ local function open(key, most, period)
     else
       local reset = self.reset()
       if last then redis.call('ZREM', key, last) end
-      redis.call('ZADD', key, '+inf', string.format('%.0f:%.0f:%.0f', now, c, g))
+      local state = string.format('%.0f:%.0f:%.0f', now, c, g)
+      if self.reserved > now then state = state .. string.format(':%.0f', self.reserved) end
+      redis.call('ZADD', key, '+inf', state)
       redis.call('PEXPIRE', key, millis(reset))
     end
   end

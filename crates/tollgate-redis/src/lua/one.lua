@@ -47,11 +47,15 @@ elseif what == 'charge' then
 elseif what == 'reserve' then
   wait = limit.wait(number(6))
   if wait <= number(7) then
-    limit.charge(number(6))
+    limit.charge(number(6), now + wait)
+    limit.reserved = math.max(limit.reserved, now + wait)
     done = 1
   end
 elseif what == 'give' then
-  for index = 6, #ARGV, 4 do
+  -- They are in the order of the charges. While reservations are to come, the last one goes first.
+  local first, last, by = 6, #ARGV - 3, 4
+  if limit.reserved > now then first, last, by = last, first, -by end
+  for index = first, last, by do
     local n, position, made = number(index), number(index + 1), number(index + 2)
     done = done + limit.give(n, position, made, number(index + 3))
   end

@@ -1,7 +1,7 @@
 -- The sliding window by estimate: admissions of the previous window count in proportion to the part
 -- of that window that lies within the last period.
 --
--- The value of the key is w:t:n:m:p:g: the letter w, which marks this kind of limit, and whole
+-- The value of the key is w:t:n:m:p:g, or w:t:n:m:p:g:r: the letter w, which marks this kind of limit, and whole
 -- numbers:
 --   t  the microsecond of the last write; it may be later, after the clock was set back. Windows
 --      begin at the multiples of the period
@@ -9,13 +9,14 @@
 --   m  admitted in the window before
 --   p  the period in microseconds
 --   g  the microsecond in which the key was created, which distinguishes it from an earlier one
+--   r  the microsecond of the last reservation that is to come
 --
 -- rule: count, period, burst (which is the count)
 
 local function open(key, most, period)
-  local self = { limit = most }
+  local self = { limit = most, reserved = 0 }
   -- Windows were counted until `at`: now, or later if the server's clock was set back.
-  local count, previous, g, at = 0, 0, now, now
+  local count, previous, g, at, written = 0, 0, now, now, 0
 
   -- Advances by `windows` windows. Each window absorbs its part of an excess over the limit.
   local function later(windows)
@@ -27,9 +28,10 @@ local function open(key, most, period)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vn, vm, vp, vg = value:match('^w:(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    local vt, vn, vm, vp, vg, vr = value:match('^w:(%d+):(%d+):(%d+):(%d+):(%d+):?(%d*)$')
+    if vr and vr ~= '' then self.reserved = stored(vr) end
     local t, p = stored(vt), stored(vp, MOST)
-    count, previous, g = stored(vn, MOST), stored(vm, MOST), stored(vg)
+    count, previous, g, written = stored(vn, MOST), stored(vm, MOST), stored(vg), t
     -- The server's clock was set back: what was admitted counts in the current window, which is not
     -- over before the clock has reached its end, or after a large change, for one period.
     at = math.max(now, math.min(t, now + period))
@@ -79,15 +81,19 @@ local function open(key, most, period)
     end
   end
 
-  function self.charge(n)
-    count = math.min(MOST, count + n)
+  -- Charges n. A reservation counts in the window of its microsecond: the windows before that have no room for it, so
+  -- they are full.
+  function self.charge(n, from)
+    local windows = from and div_down(from, period) - index or 0
+    count = math.min(MOST, math.max(count, windows * most) + n)
     self.stale = true
   end
 
   -- Refunds a charge. Each window since then has absorbed its part of an excess. The part that
-  -- counts longest is refunded last, because it may belong to another charge.
+  -- counts longest is refunded last, because it may belong to another charge. While reservations are to come,
+  -- only the last charge is refunded, as in debt.lua; it is known by the microsecond of the last write.
   function self.give(n, charged, made)
-    if made ~= g then return 0 end
+    if made ~= g or charged ~= written and self.reserved > now then return 0 end
     local passed = index - div_down(charged, period)
     local before, beyond = 0, math.min(n, count)
     if passed > 0 then
@@ -120,6 +126,7 @@ local function open(key, most, period)
       redis.call('DEL', key)
     else
       local value = string.format('w:%.0f:%.0f:%.0f:%.0f:%.0f', at, count, previous, period, g)
+      if self.reserved > now then value = value .. string.format(':%.0f', self.reserved) end
       keep(key, value, self.reset())
     end
   end

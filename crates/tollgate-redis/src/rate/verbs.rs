@@ -468,7 +468,9 @@ impl Future for Acquire {
 /// # Cancel safety
 ///
 /// A reservation that is dropped before `ready` has returned is refunded, as far as it is not paid
-/// off.
+/// off, if it is the last one. Others keep their times, so what is dropped before them stays charged: otherwise the
+/// next reservation would get a time that is taken. The same holds for refunds of charges that were used, while
+/// reservations are to come.
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped is given back"]
 pub struct Reservation {

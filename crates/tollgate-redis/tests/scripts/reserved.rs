@@ -1,0 +1,193 @@
+//! Tests reservations that are given back, and charges that are refunded, while other reservations are to come: what
+//! is used stays within the limit, by the microseconds at which it is used.
+
+use proptest::prelude::*;
+
+use super::engine::{Engine, Kind, Told};
+use crate::support::cases;
+
+const BEGIN: u64 = 1_700_000_000_000_000;
+
+/// A turn that was taken at once, or that was reserved.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    n: u64,
+    at: u64,
+    /// The arguments of its refund.
+    ticket: [u64; 4],
+    is_refunded: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Takes this number at once, if there are so many.
+    Take(u64),
+    Reserve(u64),
+    /// Gives a turn back that is to come.
+    Leave(prop::sample::Index),
+    /// Refunds a turn that may have been used.
+    Refund(prop::sample::Index),
+    /// Gives back the last turns in one call.
+    Goodbye(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (1..4_u64).prop_map(Step::Take),
+        6 => (1..4_u64).prop_map(Step::Reserve),
+        3 => any::<prop::sample::Index>().prop_map(Step::Leave),
+        1 => any::<prop::sample::Index>().prop_map(Step::Refund),
+        1 => (1..5_usize).prop_map(Step::Goodbye),
+    ]
+}
+
+fn told() -> impl Strategy<Value = Told> {
+    let kinds = prop::sample::select(vec![
+        (Kind::Debt, false),
+        (Kind::Debt, true),
+        (Kind::Window, true),
+        (Kind::Log, true),
+    ]);
+    (kinds, 1..5_u64, 1..5_u64).prop_map(|((kind, step), count, burst)| {
+        let burst = match kind {
+            Kind::Debt => burst,
+            _ => count,
+        };
+        let period = 1_000;
+        Told {
+            kind,
+            count,
+            period,
+            burst,
+            step,
+        }
+    })
+}
+
+/// Returns the most that may be used from one microsecond to another one, both included.
+fn most(told: Told, from: u64, to: u64) -> u64 {
+    let index = |at: u64| at / told.period;
+    match told.kind {
+        // The wait is rounded up to a whole microsecond.
+        Kind::Debt if !told.step => told.burst + (to - from + 1) * told.count / told.period,
+        Kind::Debt => told.burst + (index(to) - index(from)) * told.count,
+        Kind::Window if index(from) == index(to) => told.count,
+        Kind::Log if to - from < told.period => told.count,
+        Kind::Window | Kind::Log => u64::MAX,
+    }
+}
+
+fn is_within(told: Told, turns: &[Turn]) -> bool {
+    let mut used: Vec<_> = turns.iter().filter(|turn| !turn.is_refunded).collect();
+    used.sort_by_key(|turn| turn.at);
+    (0..used.len()).all(|first| {
+        let mut sum = 0;
+        used[first..].iter().all(|turn| {
+            sum += turn.n;
+            sum <= most(told, used[first].at, turn.at)
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn give_of_reservations_and_of_used_charges_never_exceeds_the_limit(
+        told in told(),
+        steps in prop::collection::vec((1..900_u64, step()), 1..40),
+    ) {
+        let mut now = BEGIN;
+        let mut engine = Engine::new(now);
+        let mut turns = Vec::<Turn>::new();
+        for (pass, step) in steps {
+            now += if matches!(step, Step::Leave(_)) { 1 } else { pass };
+            engine.set(now);
+            let mut made = |what, n: u64, rest: &[u64]| {
+                let n = n.min(told.burst);
+                let answer = engine.call(told, what, &[&[n], rest].concat());
+                let [position, made] = answer.ticket;
+                let ticket = [n, position, made, now];
+                (answer.done > 0).then_some(Turn { n, at: now + answer.wait, ticket, is_refunded: false })
+            };
+            match step {
+                Step::Take(n) => turns.extend(made("take", n, &[])),
+                Step::Reserve(n) => turns.extend(made("reserve", n, &[1 << 40])),
+                Step::Leave(index) => {
+                    let mut coming: Vec<_> = turns.iter_mut().filter(|it| !it.is_refunded && it.at > now).collect();
+                    if !coming.is_empty() {
+                        let left = index.get_mut(&mut coming);
+                        left.is_refunded = true;
+                        engine.call(told, "give", &left.ticket);
+                    }
+                }
+                Step::Refund(index) if !turns.is_empty() => {
+                    let refunded = index.get_mut(&mut turns);
+                    if !std::mem::replace(&mut refunded.is_refunded, true) {
+                        engine.call(told, "give", &refunded.ticket);
+                    }
+                }
+                Step::Refund(_) => {}
+                Step::Goodbye(count) => {
+                    let last = turns.len().saturating_sub(count);
+                    let last = turns[last..].iter_mut().filter(|it| !it.is_refunded && it.at > now);
+                    let tickets: Vec<_> = last.flat_map(|it| {
+                        it.is_refunded = true;
+                        it.ticket
+                    }).collect();
+                    if !tickets.is_empty() {
+                        engine.call(told, "give", &tickets);
+                    }
+                }
+            }
+            prop_assert!(is_within(told, &turns), "{:?}", turns);
+        }
+    }
+}
+
+/// The third of six reservations is given back.
+#[test]
+fn give_in_the_middle_leaves_no_two_reservations_at_one_time() {
+    for kind in [Kind::Debt, Kind::Window, Kind::Log] {
+        let told = Told {
+            kind,
+            count: 1,
+            period: 100_000,
+            burst: 1,
+            step: kind != Kind::Debt,
+        };
+        let mut engine = Engine::new(BEGIN);
+        let mut now = BEGIN;
+        let mut reserve = |engine: &mut Engine| {
+            now += 1;
+            engine.set(now);
+            let answer = engine.call(told, "reserve", &[1, 1 << 40]);
+            let [position, made] = answer.ticket;
+            (now + answer.wait, [1, position, made, now])
+        };
+        let six: Vec<_> = (0..6).map(|_| reserve(&mut engine)).collect();
+        assert_eq!(engine.call(told, "give", &six[2].1).done, 0);
+        let (next, _) = reserve(&mut engine);
+        assert!(next >= six[5].0 + 100_000, "{kind:?}: {next} {six:?}");
+    }
+}
+
+/// A process that ends gives back what it has reserved last, and the next one gets these times.
+#[test]
+fn give_of_the_last_reservations_makes_room_for_the_next() {
+    for kind in [Kind::Debt, Kind::Log] {
+        let told = Told {
+            kind,
+            count: 1,
+            period: 100_000,
+            burst: 1,
+            step: kind != Kind::Debt,
+        };
+        let mut engine = Engine::new(BEGIN);
+        let reserve = |engine: &mut Engine| engine.call(told, "reserve", &[1, 1 << 40]);
+        let four = [(); 4].map(|()| reserve(&mut engine));
+        let tickets = [2, 3].map(|it: usize| [1, four[it].ticket[0], four[it].ticket[1], BEGIN]);
+        assert_eq!(engine.call(told, "give", tickets.as_flattened()).done, 2);
+        assert_eq!(reserve(&mut engine).wait, four[2].wait);
+    }
+}
