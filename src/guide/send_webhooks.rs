@@ -20,9 +20,9 @@
 //!
 //! A receiver that refuses events with 429, or 503 and `Retry-After`, is paused for as long as it asks, or for a second that
 //! doubles to a minute. No event is sent to it meanwhile. Afterwards its events go step by step, in their order. A refused
-//! event is repeated up to four times; the repetitions of all receivers share a
-//! [budget](https://docs.rs/tollgate-http/latest/tollgate_http/struct.Pauses.html), so an outage does not multiply the
-//! requests.
+//! event is repeated up to four times, within a
+//! [budget](https://docs.rs/tollgate-http/latest/tollgate_http/struct.Pauses.html) for each receiver, so an outage does not
+//! multiply the requests.
 //!
 //! # Choices
 //!
