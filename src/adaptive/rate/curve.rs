@@ -36,14 +36,15 @@ const LONGEST: f64 = 1_800.0;
 /// second.
 const CALLS: f64 = 50.0;
 
-/// The seconds in which a search doubles the rate.
+/// The seconds in which a search doubles the rate. It takes longer in proportion if `K` does.
 const DOUBLING: f64 = 1.25;
 
-/// The same below the remembered rate, and at least a call. A shorter time gains nothing if a round trip takes longer.
+/// The same below the remembered rate. A shorter time gains nothing if a round trip takes longer.
 const DOUBLING_BELOW: f64 = 0.2;
 
-/// The same in calls at the plateau, for low rates. After an outage, one call is enough below the remembered rate.
-const DOUBLING_CALLS: f64 = 4.0;
+/// The rate, per second, below which a search without a plateau doubles in calls and not in seconds: a call below the
+/// remembered rate.
+const SLOW: f64 = 5.0;
 
 /// `W(t) = C (t - K)^3 + W_max`, with `K = cbrt(W_max (1 - kept) / C)`. It keeps `K` in place of `C`.
 #[derive(Clone, Copy, Debug)]
@@ -53,10 +54,10 @@ pub(super) struct Curve {
     kept: f64,
     /// `K`, in seconds.
     recovery: f64,
-    /// Below this rate a search doubles in another time.
+    /// Below this rate a search doubles faster.
     remembered: f64,
-    /// That time, in seconds.
-    doubling_below: f64,
+    /// How much longer than usual it takes to double.
+    stretch: f64,
 }
 
 impl Curve {
@@ -64,20 +65,16 @@ impl Curve {
     /// proportional to the plateau, so that it takes the same time at every rate; a remembered rate counts
     /// instead if it is [`MUCH`] higher. It takes longer if the next refusal will cost much.
     pub(super) fn after_cut(plateau: f64, remembered: f64, pause: f64) -> Self {
-        let usual = if remembered > MUCH * plateau {
-            remembered
-        } else {
-            plateau
-        };
-        let recovery = (plateau * (1.0 - KEPT) / (SCALE * usual)).cbrt();
+        let recovery = |usual: f64| (plateau * (1.0 - KEPT) / (SCALE * usual)).cbrt();
+        let least = (PAUSES * pause).min(LONGEST).max(CALLS / plateau);
+        let is_much = remembered > MUCH * plateau && recovery(remembered) >= least;
+        let usual = if is_much { remembered } else { plateau };
         Self {
             plateau,
             kept: KEPT,
-            recovery: recovery
-                .max((PAUSES * pause).min(LONGEST))
-                .max(CALLS / plateau),
+            recovery: recovery(usual).max(least),
             remembered: usual,
-            doubling_below: DOUBLING_BELOW.max(DOUBLING_CALLS / plateau),
+            stretch: (least / recovery(plateau)).max(1.0),
         }
     }
 
@@ -88,11 +85,7 @@ impl Curve {
             kept: 1.0,
             recovery: 0.0,
             remembered,
-            doubling_below: if rate > 1.0 / DOUBLING_BELOW {
-                DOUBLING_BELOW
-            } else {
-                1.0 / rate
-            },
+            stretch: if rate < SLOW { SLOW / rate } else { 1.0 },
         }
     }
 
@@ -115,9 +108,9 @@ impl Curve {
         let rate = self.cubic(mirrored);
         let searching = seconds - mirrored;
         let below = (self.remembered / rate).max(1.0).log2();
-        let doubling = DOUBLING.max(DOUBLING_CALLS / self.plateau);
-        let below = searching.min(below * self.doubling_below);
-        rate * (below / self.doubling_below + (searching - below) / doubling).exp2()
+        let [fast, usual] = [DOUBLING_BELOW, DOUBLING].map(|it| it * self.stretch);
+        let below = searching.min(below * fast);
+        rate * (below / fast + (searching - below) / usual).exp2()
     }
 }
 
@@ -210,16 +203,23 @@ mod tests {
     }
 
     #[test]
-    fn rate_at_of_few_calls_takes_four_of_them_to_double() {
+    fn rate_at_of_few_calls_takes_longer_to_double() {
         let curve = Curve::search(0.1, 0.0);
-        assert_eq!((curve.rate_at(40.0), curve.rate_at(80.0)), (0.2, 0.4));
-
-        let curve = Curve::after_cut(0.1, 300.0, 0.0);
-        let begins = 2.0 * curve.recovery;
-        assert!((curve.rate_at(begins + 40.0) - 0.23).abs() < 1e-9);
-        // After an outage each doubles it.
+        assert!((curve.rate_at(50.0 * DOUBLING) - 0.2).abs() < 1e-9);
+        // After an outage each call doubles it.
         let curve = Curve::search(0.1, 300.0);
         assert!((curve.rate_at(20.0) - 0.4).abs() < 1e-9);
+
+        // A pause of five seconds costs more than the remembered rate is worth.
+        for curve in [
+            Curve::after_cut(30.0, 300.0, 5.0),
+            Curve::after_cut(30.0, 0.0, 5.0),
+        ] {
+            assert!((curve.recovery - 60.0).abs() < 1e-9);
+            let (begins, stretch) = (2.0 * curve.recovery, curve.recovery / 4.217_163);
+            assert!((curve.rate_at(begins) - 34.5).abs() < 1e-9);
+            assert!((curve.rate_at(begins + DOUBLING * stretch) - 69.0).abs() < 1e-3);
+        }
     }
 
     #[test]

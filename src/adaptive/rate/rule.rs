@@ -96,8 +96,11 @@ pub(super) struct RateRule {
     at_cut: u64,
     /// The number of requests that had succeeded at the last step.
     at_step: u64,
+    /// The tick of the last step, or the end of a pause after it.
     last_step: Tick,
     last_cut: Option<Tick>,
+    /// The tick of the last call.
+    last_seen: Tick,
     pub(super) refusals: u64,
     pub(super) cuts: u64,
 }
@@ -118,6 +121,7 @@ impl RateRule {
             at_step: 0,
             last_step: Tick::from_nanos(0),
             last_cut: None,
+            last_seen: Tick::from_nanos(0),
             refusals: 0,
             cuts: 0,
         }
@@ -164,14 +168,21 @@ impl RateRule {
         succeeded: u64,
         pause: Duration,
     ) -> bool {
+        self.follow_clock(now);
         self.refusals += 1;
+        let passed = now.saturating_since(self.last_step).as_secs_f64();
+        let active = self.active + self.counted(passed);
+        // In a pause the server goes on: the first call after it finds one more token, so it counts.
+        let of_call = Duration::from_secs_f64(1.0 / self.rate);
+        let resumes = now.saturating_add(pause.saturating_sub(of_call));
         let sample = SAMPLE.max(SAMPLE_CALLS / self.rate);
         let since = |cut| began.saturating_since(cut).as_secs_f64();
         if self.last_cut.is_some_and(|cut| since(cut) < sample) {
+            if resumes > now.max(self.last_step) {
+                (self.active, self.at_step, self.last_step) = (active, succeeded, resumes);
+            }
             return false;
         }
-        let passed = now.saturating_since(self.last_step).as_secs_f64();
-        let active = self.active + self.counted(passed);
         let since_cut = succeeded.saturating_sub(self.at_cut) as f64;
         let went_through = since_cut / active.max(1e-9);
         let nothing_goes = self.used == 0.0 && went_through < DOWN * self.rate;
@@ -195,7 +206,7 @@ impl RateRule {
             self.set_rate(self.curve.rate_at(0.0));
         }
         (self.used, self.active) = (0.0, 0.0);
-        (self.last_step, self.last_cut) = (now, Some(now));
+        (self.last_step, self.last_cut) = (resumes, Some(now));
         (self.at_step, self.at_cut) = (succeeded, succeeded);
         self.cuts += 1;
         true
@@ -226,10 +237,12 @@ impl RateRule {
     /// Begins again at `now` if the clock was set back, for example because another runtime's time
     /// is used. Threads may differ by less than that.
     fn follow_clock(&mut self, now: Tick) {
-        if self.last_step.saturating_since(now).as_secs_f64() > SET_BACK {
+        if self.last_seen.saturating_since(now).as_secs_f64() > SET_BACK {
             self.last_step = now;
             self.last_cut = self.last_cut.map(|_| now);
+            self.last_seen = now;
         }
+        self.last_seen = self.last_seen.max(now);
     }
 }
 

@@ -89,11 +89,11 @@ fn grow_after_an_outage_is_soon_at_the_remembered_rate() {
         assert!((plateau - 1_000.0).abs() < 30.0, "{plateau}");
         let end = all_refused(&mut rule, 6.0, cuts, succeeded);
         assert_eq!((rule.rate, rule.remembered), (3.0, plateau));
-        all_succeed(&mut rule, end, end + 3.5, &mut succeeded);
+        all_succeed(&mut rule, end, end + 4.5, &mut succeeded);
         assert!(rule.rate > plateau, "{}", rule.rate);
-        // Above it the rate doubles every 1.25 seconds, the same as without a memory.
+        // Above it the rate doubles every 2.1 seconds, because the search began at three per second.
         let rate = rule.rate;
-        all_succeed(&mut rule, end + 3.5, end + 4.75, &mut succeeded);
+        all_succeed(&mut rule, end + 4.5, end + 6.6, &mut succeeded);
         assert!((1.8..2.1).contains(&(rule.rate / rate)));
     }
 }
@@ -189,8 +189,11 @@ fn follow_clock_of_a_clock_that_was_set_back_goes_on() {
 /// everything again each time.
 struct Naive {
     rate: f64,
-    steps: Vec<(Tick, u64)>,
+    /// When each step began to count and was made, the successes until then, and whether it may grow.
+    steps: Vec<(Tick, Tick, u64, bool)>,
     begin: (Tick, u64),
+    /// The end of the last pause.
+    resumes: Tick,
     plateau: Option<f64>,
     remembered: f64,
     /// The rate at which the search began, if there is no plateau.
@@ -206,30 +209,32 @@ impl Naive {
 
     /// Returns the seconds that were used, and those in which there were calls, until `now`.
     fn replay(&self, until: Option<Tick>) -> (f64, f64, f64) {
-        let (mut before, mut succeeded) = self.begin;
+        let (_, mut succeeded) = self.begin;
         let remembered = match self.plateau {
             Some(plateau) => self.usual(plateau),
             None => self.remembered,
         };
-        let four_calls = 4.0 / self.plateau.unwrap_or(self.start);
-        let calls = self.plateau.map_or(four_calls / 4.0, |_| four_calls);
-        let below = calls.max(0.2);
+        let stretch = match self.plateau {
+            Some(plateau) => self.least_recovery(plateau) / 75_f64.cbrt(),
+            None => 5.0 / self.start,
+        };
+        let stretch = stretch.max(1.0);
         let search = |mut rate: f64, mut seconds: f64| {
             if rate < remembered {
-                let fast = seconds.min(below * (remembered / rate).log2());
-                rate *= (fast / below).exp2();
+                let fast = seconds.min(0.2 * stretch * (remembered / rate).log2());
+                rate *= (fast / 0.2 / stretch).exp2();
                 seconds -= fast;
             }
-            rate * (seconds / four_calls.max(1.25)).exp2()
+            rate * (seconds / 1.25 / stretch).exp2()
         };
         let mut rate = self.plateau.map_or(self.start, |plateau| 0.85 * plateau);
         rate = rate.clamp(LIMITS.0, LIMITS.1);
         let (mut used, mut active) = (0.0, 0.0);
-        for (now, count) in &self.steps {
-            let passed = now.saturating_since(before).as_secs_f64();
+        for (from, now, count, grows) in &self.steps {
+            let passed = now.saturating_since(*from).as_secs_f64();
             let most = passed.min(4.0 * self.step(rate));
             active += most;
-            if 2.0 * (count - succeeded) as f64 >= rate * passed {
+            if *grows && 2.0 * (count - succeeded) as f64 >= rate * passed {
                 used += most;
                 rate = match self.plateau {
                     None => search(self.start, used),
@@ -242,10 +247,10 @@ impl Naive {
                 };
                 rate = rate.clamp(LIMITS.0, LIMITS.1);
             }
-            (before, succeeded) = (*now, *count);
+            succeeded = *count;
         }
         if let Some(until) = until {
-            let passed = until.saturating_since(before).as_secs_f64();
+            let passed = until.saturating_since(self.from()).as_secs_f64();
             active += passed.min(4.0 * self.step(rate));
         }
         (rate, used, active)
@@ -253,25 +258,42 @@ impl Naive {
 
     /// The rate to which `C` is proportional, and below which a search is faster.
     fn usual(&self, plateau: f64) -> f64 {
-        if self.remembered > 4.0 * plateau {
+        let soon = (75.0 * plateau / self.remembered).cbrt();
+        if self.remembered > 4.0 * plateau && soon >= self.least_recovery(plateau) {
             self.remembered
         } else {
             plateau
         }
     }
 
+    fn least_recovery(&self, plateau: f64) -> f64 {
+        let of_pause = (12.0 * self.pause.as_secs_f64()).min(1_800.0);
+        of_pause.max(50.0 / plateau)
+    }
+
     fn recovery(&self, plateau: f64) -> f64 {
         let usual = (75.0 * plateau / self.usual(plateau)).cbrt();
-        let of_pause = (12.0 * self.pause.as_secs_f64()).min(1_800.0);
-        usual.max(of_pause).max(50.0 / plateau)
+        usual.max(self.least_recovery(plateau))
+    }
+
+    /// The tick from which on the next step counts.
+    fn from(&self) -> Tick {
+        let last = self.steps.last().map_or(self.begin.0, |step| step.1);
+        last.max(self.resumes)
+    }
+
+    /// Returns when calls go again after a pause.
+    fn after(&self, now: Tick, pause: Duration) -> Tick {
+        let of_call = Duration::from_secs_f64(1.0 / self.rate);
+        now.saturating_add(pause.saturating_sub(of_call))
     }
 
     fn grow(&mut self, now: Tick, succeeded: u64) {
-        let (last, _) = self.steps.last().unwrap_or(&self.begin);
-        if now.saturating_since(*last).as_secs_f64() < self.step(self.rate) {
+        let from = self.from();
+        if now.saturating_since(from).as_secs_f64() < self.step(self.rate) {
             return;
         }
-        self.steps.push((now, succeeded));
+        self.steps.push((from, now, succeeded, true));
         self.rate = self.replay(None).0;
     }
 
@@ -279,6 +301,11 @@ impl Naive {
         let sample = 0.1_f64.max(8.0 / self.rate);
         if let Some(cut) = self.cut {
             if began.saturating_since(cut).as_secs_f64() < sample {
+                let (from, after) = (self.from(), self.after(now, pause));
+                if after > now.max(from) {
+                    self.steps.push((from, now, succeeded, false));
+                    self.resumes = after;
+                }
                 return false;
             }
         }
@@ -303,11 +330,13 @@ impl Naive {
         if known && found > self.remembered {
             self.remembered = found;
         }
+        let after = self.after(now, pause);
         let least = if is_down { rate.min(3.0) } else { 0.0 };
         self.rate = (0.85 * found).max(least).clamp(LIMITS.0, LIMITS.1);
         self.pause = pause;
         (self.plateau, self.start) = ((!is_down).then_some(found), self.rate);
         (self.begin, self.cut) = ((now, succeeded), Some(now));
+        self.resumes = after;
         self.steps.clear();
         true
     }
@@ -346,6 +375,7 @@ proptest! {
             rate: rule.rate,
             steps: Vec::new(),
             begin: (Tick::default(), 0),
+            resumes: Tick::default(),
             plateau: None,
             remembered: 0.0,
             start: rule.rate,
