@@ -99,7 +99,7 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// - Each refusal with a `Retry-After` costs these seconds, and makes the limiter look for more less often. Of
 ///   100 per second with one, five or thirty seconds the client gets 91 to 92 %; with no `Retry-After`, or an exact
 ///   one, more than 99 %. If the server becomes four times as fast, the client uses that 24 s later in the
-///   median, where it asks for one second, and 7 s later where it asks for nothing.
+///   median, where it asks for one second, and 8 s later where it asks for nothing.
 /// - Clients of one server approach equal shares slowly, and only roughly.
 ///
 /// # Fairness
