@@ -47,7 +47,8 @@ pub enum Share {
     ByConcurrency,
     /// The cost of admitted calls, by start-time fair queueing: the class with the least virtual
     /// start time goes first. Use it for rates, because nobody holds their permits. A caller that
-    /// need not wait is charged nothing, since it is ahead of nobody.
+    /// need not wait is charged nothing, since it is ahead of nobody. A class pays for its dearest call
+    /// [in advance](super::FairQueue#new-keys).
     ///
     /// An entry counts with the cost that it asked for. The throttle may get a part of it back,
     /// through a [settlement](crate::throttle::Weighted::settle), a rollback, or a waiter that

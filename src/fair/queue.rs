@@ -49,6 +49,20 @@ use crate::time::Clock;
 /// at most `cost_i/w_i + cost_j/w_j`, where the costs are the largest ones. This is the bound of
 /// start-time fair queueing (Goyal, Vin and Cheng, 1996).
 ///
+/// # New keys
+///
+/// A class pays for its dearest call in advance: its first waiter, and one that costs more than each
+/// waiter that was served before, goes after service worth this cost (the difference) per weight. By
+/// concurrency every call counts 1. So the first call of a new key that has to wait waits for one round
+/// of the other classes, and callers gain nothing by a new key for each call. A waiter that leaves pays
+/// nothing. A class in the table pays once; one that was [forgotten](Self::max_classes) pays again.
+///
+/// `N` new keys that wait together are `N` classes and have `N` shares. If clients can choose their keys,
+/// group them: use a class for each account or network, or
+/// [`all`](crate::all) with a limit for each of these.
+///
+/// # Costs of a choice
+///
 /// A choice takes a logarithm of the number of classes. A caller that need not wait takes no lock
 /// and reads no clock in front of throttles that can be [entered without a
 /// wait](crate::Throttle::enter_now): the types of this crate, the semaphores of tokio and

@@ -6,18 +6,23 @@
 //!    class change, so a choice takes a logarithm of the number of classes.
 //! 2. The level of a class is its priority. For a first-in first-out class it is one higher for
 //!    each period of aging that its oldest waiter has waited, at most 255. `promotions` has the
-//!    tick at which each level changes; classes move when these ticks are reached.
+//!    tick at which each level changes, or the newest waiter goes first; classes move when these ticks
+//!    are reached.
 //! 3. Classes share by start-time fair queueing (Goyal, Vin and Cheng, 1996). A class that becomes
 //!    eligible starts at S = max(V, S). A grant sets V = max(V, S) and adds cost / weight to S.
 //!    Each priority has its own V, since V measures the service of its classes, and other
 //!    priorities are served at other times. Ranks compare the priorities before the starts, so
 //!    starts of two priorities are never compared.
-//! 4. By concurrency a class that holds a permit is being served, also while it waits for more and
+//! 4. A class pays for its dearest call in advance: while its next waiter costs more than any grant
+//!    since it was added to the table, it starts at S + (cost - largest cost) / weight, and that grant
+//!    makes this S. Otherwise callers under ever new keys, or with their dearest call last, would never
+//!    pay it. So the rank of a class depends on the cost of the waiter that goes next.
+//! 5. By concurrency a class that holds a permit is being served, also while it waits for more and
 //!    V increases. So a returned permit sets S = max(V, S): a long call earns no credit.
-//! 5. A waiter is in the map of its class, under a unique number, until it leaves or is served. Its
+//! 6. A waiter is in the map of its class, under a unique number, until it leaves or is served. Its
 //!    permit or error is in `results` until the waiter collects it. The maps are B-trees: no call
 //!    moves or frees more than a few waiters, however many wait.
-//! 6. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not
+//! 7. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not
 //!    in use, the one that loses least.
 
 use std::collections::BTreeMap;
@@ -89,8 +94,11 @@ pub(super) struct ClassState<T: Throttle, K> {
     pub(super) entry: Arc<Entry<K>>,
     /// Its waiters by number, the oldest first.
     pub(super) waiters: BTreeMap<u64, Waiter<T>>,
-    /// The virtual start time of the next grant.
-    pub(super) start: u128,
+    /// The virtual start time of the next grant, without what is missing from the deposit.
+    start: u128,
+    /// The largest cost of its grants since it was added to the table: it has paid for one such grant
+    /// in advance.
+    deposit: u64,
 }
 
 /// What an entry of the throttle is for. A permit goes to a waiter with the same one.
@@ -191,6 +199,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             entry: Arc::clone(entry),
             waiters: BTreeMap::new(),
             start: 0,
+            deposit: 0,
         };
         let (mut index, mut forgotten) = (self.classes.len(), None);
         if index < self.max_classes {
@@ -233,6 +242,21 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     }
 }
 
+impl<T: Throttle, K> ClassState<T, K> {
+    /// Returns what a grant adds to the virtual start time. A weight is below 2^32, so a cost is never
+    /// free.
+    fn charge(&self, cost: u64) -> u128 {
+        per_weight(u128::from(cost) << FRACTION, self.entry.class.weight)
+    }
+
+    /// Returns the virtual start time of a grant. It is later if the class has not paid so much in
+    /// advance.
+    fn start_for(&self, cost: u64) -> u128 {
+        let missing = self.charge(cost.saturating_sub(self.deposit));
+        self.start.saturating_add(missing)
+    }
+}
+
 /// Waiters.
 impl<T: Throttle, K: Eq> Schedule<T, K> {
     /// Adds a waiter to a class of the table. If there is no room, the waiter is refused and not
@@ -261,6 +285,9 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         waiters.insert(number, waiter());
         if waiters.len() == 1 {
             entry.set_notice(true);
+        }
+        // The newest may be the one that goes next.
+        if waiters.len() == 1 || entry.class.adaptive_lifo.is_some() {
             self.rank(index);
         }
         Ok(WaiterId { index, number })
@@ -336,13 +363,17 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     /// Returns the waiter that goes next.
     pub(super) fn next(&self) -> Option<(WaiterId, &Waiter<T>)> {
         let (_, index) = self.eligible.first()?;
-        let class = &self.classes[index];
-        let (&number, waiter) = if self.is_lifo(class) {
-            class.waiters.last_key_value()?
-        } else {
-            class.waiters.first_key_value()?
-        };
+        let (&number, waiter) = self.next_of(&self.classes[index])?;
         Some((WaiterId { index, number }, waiter))
+    }
+
+    /// Returns the waiter of a class that goes next, with its number.
+    fn next_of<'a>(&self, class: &'a ClassState<T, K>) -> Option<(&'a u64, &'a Waiter<T>)> {
+        if self.is_lifo(class) {
+            class.waiters.last_key_value()
+        } else {
+            class.waiters.first_key_value()
+        }
     }
 
     /// Returns what the throttle is entered for next.
@@ -366,18 +397,22 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
     /// Charges a class for a permit that one of its waiters receives.
     fn charge(&mut self, index: usize, cost: u64) {
+        let cost = self.counted(cost);
         let class = &mut self.classes[index];
         class.entry.hold();
-        let cost = match self.share {
+        let start = class.start_for(cost);
+        let virtual_time = &mut self.virtual_times[usize::from(class.entry.class.priority)];
+        *virtual_time = start.max(*virtual_time);
+        class.start = start.saturating_add(class.charge(cost));
+        class.deposit = class.deposit.max(cost);
+    }
+
+    /// Returns the part of a cost that counts for the shares.
+    fn counted(&self, cost: u64) -> u64 {
+        match self.share {
             Share::ByConcurrency => 1,
             Share::ByCost => cost,
-        };
-        let settings = &class.entry.class;
-        let virtual_time = &mut self.virtual_times[usize::from(settings.priority)];
-        *virtual_time = class.start.max(*virtual_time);
-        // A weight is below 2^32, so a cost is never free.
-        let cost = per_weight(u128::from(cost) << FRACTION, settings.weight);
-        class.start = class.start.saturating_add(cost);
+        }
     }
 
     fn is_lifo(&self, class: &ClassState<T, K>) -> bool {
@@ -390,12 +425,15 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
     /// Computes the rank of a class from its state, after any change of that state.
     fn rank(&mut self, index: usize) {
-        let class = &mut self.classes[index];
+        let class = &self.classes[index];
         let settings = class.entry.class;
         let (mut rank, mut promotion) = (None, None);
+        let next = self.next_of(class);
+        let cost = next.map_or(0, |(_, next)| self.counted(next.request.cost));
+        let class = &mut self.classes[index];
         if let Some((&number, oldest)) = class.waiters.first_key_value() {
             let (level, rises) = level(&settings, self.aging, oldest.since, self.now);
-            promotion = rises;
+            promotion = rises.or_else(|| newest_goes(&settings, oldest.since, self.now));
             let held = class.entry.held();
             if held < settings.max_concurrency.into() {
                 if !self.eligible.contains(index) {
@@ -408,7 +446,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
                     Share::ByCost => 0,
                 };
                 let levels = u128::from(u16::from_be_bytes([!level, settings.priority])) << SHARE;
-                rank = Some((levels | share.min((1 << SHARE) - 1), class.start, number));
+                let share = share.min((1 << SHARE) - 1);
+                rank = Some((levels | share, class.start_for(cost), number));
             }
         } else {
             class.entry.set_notice(false);
@@ -446,4 +485,12 @@ fn level(class: &Class, aging: Option<Duration>, since: Tick, now: Tick) -> (u8,
     // The highest level does not change any more.
     let rises = (level < u8::MAX && !rises.is_never()).then_some(rises);
     (level, rises)
+}
+
+/// Returns the tick at which the newest waiter of a class goes first, if that is to come.
+#[inline]
+fn newest_goes(class: &Class, since: Tick, now: Tick) -> Option<Tick> {
+    let limit = class.adaptive_lifo?;
+    let goes = since.saturating_add(limit.saturating_add(Duration::from_nanos(1)));
+    (goes > now && !goes.is_never()).then_some(goes)
 }

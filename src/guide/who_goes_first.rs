@@ -26,7 +26,10 @@
 //!   three and of six.
 //! - *No starvation*: with [`aging`](crate::fair::FairQueue::aging), a class counts as one priority higher
 //!   for each period that its oldest waiter has waited. Without it, priorities are strict: lower ones wait as
-//!   long as higher ones keep the throttle busy. Weights starve nobody.
+//!   long as higher ones keep the throttle busy. Weights starve nobody: a class pays [for its dearest call in
+//!   advance](crate::fair::FairQueue#new-keys), so callers with a new key for each call gain nothing by it.
+//! - *Keys that clients choose*, such as addresses and sessions: `N` keys that wait together have `N` shares.
+//!   Group them by account or network, or add a limit for each of these with `all`.
 //! - *Overload*: bound each class with [`max_waiters`](crate::fair::Class::max_waiters), since a full queue
 //!   refuses callers of every priority; give each wait a [`timeout`](crate::wait::Waiting::timeout); and serve the
 //!   [newest first](crate::fair::Class::adaptive_lifo) while the queue is long.

@@ -3,6 +3,7 @@
 
 mod figures;
 mod naive;
+mod newcomers;
 mod random;
 mod rates;
 mod scenarios;
@@ -11,7 +12,7 @@ mod throttles;
 mod world;
 
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::fair::{Class, FairQueue, Share};
@@ -72,47 +73,40 @@ fn acquire_of_ever_new_classes_in_a_busy_queue_forgets_old_ones() {
     }
 }
 
-/// Of two classes that left, the one that is further ahead stays behind others when it comes back.
+/// Of two classes that left, the one that is further ahead is remembered.
 #[test]
-fn acquire_by_cost_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
-    let queue = FairQueue::new(slots(8)).share(Share::ByCost).max_classes(3);
-    let all = queue.class(0).acquire_many(8).wait().unwrap();
-    let [mut large, mut small] =
-        [(1, 8), (2, 2)].map(|(key, cost)| Waiter::parked(queue.class(key).acquire_many(cost)));
-    drop(all);
-    drop(large.granted());
-    let permit = small.granted();
-    let rest = queue.class(0).acquire_many(6).wait().unwrap();
-    drop(permit);
-    drop(queue.class(0).acquire_many(2).wait().unwrap());
-    // The table is full, and class 0 is in use. Class 2 is forgotten, class 1 is still behind.
-    let two = queue.class(3).acquire_many(2).wait().unwrap();
-    let mut first = Waiter::parked(queue.class(1).acquire_many(8));
-    let mut second = Waiter::parked(queue.class(3).acquire_many(8));
-    drop((rest, two));
-    drop(second.granted());
-    drop(first.granted());
-}
-
-/// The held permits are level at each turn of one permit, so there too the count is that of grants
-/// per class.
-#[test]
-fn acquire_by_concurrency_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
-    let queue = FairQueue::new(slots(1))
-        .classes(|key| Class::new().weight(if *key == 2 { 4 } else { 1 }))
-        .max_classes(3);
-    let permit = queue.class(0).try_acquire().unwrap();
-    let [mut far, mut near] = [1, 2].map(|key| Waiter::parked(queue.class(key).acquire()));
-    drop(permit);
-    drop(far.granted());
-    drop(near.granted());
-    let permit = queue.class(0).try_acquire().unwrap();
-    // The table is full, and class 0 is in use. Class 2 is forgotten, class 1 is still behind.
-    assert_eq!(kind(queue.class(3).try_acquire()), ErrorKind::NoPermits);
-    let [mut far, mut new] = [1, 3].map(|key| Waiter::parked(queue.class(key).acquire()));
-    drop(permit);
-    drop(new.granted());
-    drop(far.granted());
+fn acquire_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
+    for (share, permits, weight) in [(Share::ByConcurrency, 1, 4), (Share::ByCost, 8, 1)] {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let queue = {
+            let asked = Arc::clone(&asked);
+            FairQueue::new(slots(permits))
+                .share(share)
+                .max_classes(3)
+                .classes(move |key| {
+                    asked.lock().unwrap().push(*key);
+                    Class::new().weight(if *key == 2 { weight } else { 1 })
+                })
+        };
+        let all = permits as u64;
+        let held = queue.class(0).try_acquire_many(all).unwrap();
+        let mut far = Waiter::parked(queue.class(1).acquire_many(all));
+        let near = [(); 4].map(|()| queue.class(2).acquire_many(all.div_ceil(4)));
+        let [mut first, mut second, mut third, mut last] = near.map(Waiter::parked);
+        drop(held);
+        drop(first.granted());
+        drop(second.granted());
+        drop(third.granted());
+        // Class 1 has paid as much as class 2 four times, and came first.
+        drop(far.granted());
+        drop(last.granted());
+        let held = queue.class(0).try_acquire().unwrap();
+        // The table is full, and class 0 is in use.
+        let _waits = Waiter::new(queue.class(3).acquire_many(all)).is_pending();
+        asked.lock().unwrap().clear();
+        drop((queue.class(1), queue.class(2), held));
+        assert_eq!(*asked.lock().unwrap(), [2], "{share:?}");
+    }
 }
 
 /// A class that was ahead is not forgotten while that matters, so leaving does not pay.
@@ -122,8 +116,11 @@ fn acquire_by_cost_of_a_class_that_comes_back_is_still_behind() {
     let (ahead, other) = (queue.class(1), queue.class(2));
     let all = ahead.acquire_many(4).wait().unwrap();
     let mut large = Waiter::parked(ahead.acquire_many(4));
-    let mut small = Waiter::parked(other.acquire_many(1));
+    let mut small = [(); 4].map(|()| Waiter::parked(other.acquire_many(1)));
     drop(all);
+    small[..3]
+        .iter_mut()
+        .for_each(|small| drop(small.granted()));
     let all = large.granted();
     // The large one has left. It is not forgotten when a third class comes, and returns.
     assert_eq!(
@@ -133,7 +130,7 @@ fn acquire_by_cost_of_a_class_that_comes_back_is_still_behind() {
     let mut comes_back = Waiter::parked(ahead.acquire_many(1));
     let mut three = [(); 3].map(|()| Waiter::parked(other.acquire_many(1)));
     drop(all);
-    let mut permits = vec![small.granted()];
+    let mut permits = vec![small[3].granted()];
     permits.extend(three.iter_mut().map(Waiter::granted));
     assert!(comes_back.is_pending());
     drop(permits);

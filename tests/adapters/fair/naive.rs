@@ -11,7 +11,6 @@ use tollgate::fair::Share;
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) priority: u8,
-    /// A divisor of [`SCALE`].
     pub(crate) weight: u64,
     pub(crate) most: u64,
     pub(crate) max_waiters: usize,
@@ -20,10 +19,12 @@ pub(crate) struct Class {
     pub(crate) start: u64,
     pub(crate) finish: u64,
     pub(crate) was_eligible: bool,
+    /// The largest cost so far, which it has paid once in advance.
+    pub(crate) deposit: u64,
 }
 
-/// The scale that makes costs per weight whole numbers.
-const SCALE: u64 = 4;
+/// The scale of costs per weight, for whole numbers.
+const SCALE: u64 = 1 << 32;
 
 /// The default class has no bound.
 impl Default for Class {
@@ -38,6 +39,7 @@ impl Default for Class {
             start: 0,
             finish: 0,
             was_eligible: false,
+            deposit: 0,
         }
     }
 }
@@ -73,6 +75,24 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// Creates a queue without bounds.
+    pub(crate) fn new(share: Share, classes: Vec<Class>, limit: u64) -> Self {
+        Self {
+            share,
+            aging: None,
+            max_waiters: usize::MAX,
+            classes,
+            waiting: Vec::new(),
+            limit,
+            free: limit.cast_signed(),
+            closed: false,
+            now: Duration::ZERO,
+            virtual_times: [0; 256],
+            joined: 0,
+            served: Vec::new(),
+        }
+    }
+
     fn of(&self, class: usize) -> Vec<Waiter> {
         let waiting = self.waiting.iter().copied();
         waiting.filter(|waiter| waiter.class == class).collect()
@@ -125,6 +145,31 @@ impl Model {
             .is_some_and(|(limit, oldest)| self.now - oldest.since > limit)
     }
 
+    /// Returns the waiter of a class that goes next.
+    fn next_of(&self, class: usize) -> Option<Waiter> {
+        let of_class = self.of(class);
+        if self.is_lifo(class) {
+            of_class.last().copied()
+        } else {
+            of_class.first().copied()
+        }
+    }
+
+    /// Returns the cost of a waiter that counts.
+    fn counted(&self, waiter: Waiter) -> u64 {
+        match self.share {
+            Share::ByConcurrency => 1,
+            _ => waiter.cost,
+        }
+    }
+
+    /// Returns the virtual time at which a class is served. It first raises its deposit.
+    fn start(&self, class: usize) -> u64 {
+        let cost = self.next_of(class).map_or(0, |next| self.counted(next));
+        let class = &self.classes[class];
+        class.start + cost.saturating_sub(class.deposit) * SCALE / class.weight
+    }
+
     fn choose(&mut self) -> Option<Waiter> {
         self.update();
         let best = self.eligible().into_iter().min_by(|a, b| {
@@ -133,23 +178,18 @@ impl Model {
             let share = match self.share {
                 // a/b is less than c/d if a*d is less than c*b.
                 Share::ByConcurrency => (of_a.held * of_b.weight).cmp(&(of_b.held * of_a.weight)),
-                _ => of_a.start.cmp(&of_b.start),
+                _ => self.start(*a).cmp(&self.start(*b)),
             };
             let oldest = |class: usize| self.of(class)[0].number;
             let by_level = level(*a).cmp(&level(*b));
             let by_level = by_level.then(of_a.priority.cmp(&of_b.priority));
-            let by_start = of_a.start.cmp(&of_b.start);
+            let by_start = self.start(*a).cmp(&self.start(*b));
             by_level
                 .then(share)
                 .then(by_start)
                 .then(oldest(*a).cmp(&oldest(*b)))
         })?;
-        let of_best = self.of(best);
-        if self.is_lifo(best) {
-            of_best.last().copied()
-        } else {
-            of_best.first().copied()
-        }
+        self.next_of(best)
     }
 
     fn remove(&mut self, id: usize) -> Option<Waiter> {
@@ -159,15 +199,14 @@ impl Model {
 
     fn grant(&mut self, waiter: Waiter) {
         self.remove(waiter.id);
+        let cost = self.counted(waiter);
         let class = &mut self.classes[waiter.class];
         class.held += 1;
+        class.start += cost.saturating_sub(class.deposit) * SCALE / class.weight;
+        class.deposit = class.deposit.max(cost);
         let virtual_time = &mut self.virtual_times[usize::from(class.priority)];
         *virtual_time = class.start.max(*virtual_time);
-        let charged = match self.share {
-            Share::ByConcurrency => 1,
-            _ => waiter.cost,
-        };
-        class.finish = class.start + charged * SCALE / class.weight;
+        class.finish = class.start + cost * SCALE / class.weight;
         class.start = class.finish;
         self.served.push((waiter.id, Ok(waiter.cost)));
     }

@@ -32,18 +32,32 @@ a waiter that leaves puts its class behind one that came before the next | 1, a,
 turns by concurrency are turns of callers, whatever they ask for | 4 by-concurrency, holds, heavy, light |
     try holds 4, 8 x enter heavy 4, 8 x enter light, 8 x next heavy + next light
 turns by cost are turns of units | 4 by-cost, holds, heavy, light | try holds 4, 3 x enter heavy 4,
-    9 x enter light, next heavy, next light, 3 x gets light, 3 x release 0, next heavy
+    9 x enter light, next light, 2 x gets light, 2 x release 0, next heavy, next light, 3 x gets light,
+    3 x release 0, next heavy
 two low classes take turns after load of a high one | 1 by-cost, one, two, high priority 1 | try high,
     20 x enter one, 500 x enter high, 500 x next high, 20 x enter two, 20 x next one + next two
 after a long call and a lower limit a class takes turns with the other | 2 by-concurrency, slow, fast | try slow,
     try fast, 4 x enter slow, 4 x enter fast, 100 x release 1 + gets fast + enter fast, limit 1, 2 x release 0,
-    gets slow, 3 x next slow + next fast
+    gets slow, 3 x next fast + next slow
 settle counts what was asked for and not what was used | 100 by-cost, a, b | try a 100, enter a 50, enter b 10,
-    enter a 50, 4 x enter b 10, limit 50, next a, settle 0 0, 5 x gets b, 4 x release 0, next a
-what is rolled back counts as well | 1 by-cost, a, b | try a, enter a, next a, enter a, enter b, undo 0,
+    enter a 50, 8 x enter b 10, limit 50, next b, 3 x gets b, 3 x release 0, next a, settle 0 0, 5 x gets b,
+    4 x release 0, next a
+what is rolled back counts as well | 1 by-cost, a, b | try a, enter a, next a, enter b, enter a, undo 0,
     gets b, next a
 a newcomer of higher priority changes what the queue waits for | 4, low, high priority 1 | try low, try low 3,
     enter low 4, enter high 1, next high, 2 x release 0, gets low
+
+# A new class pays first.
+a class pays before its first grant, and not again | 1, old, new | try old, enter old, next old, 6 x enter old, enter new,
+    enter new, next old, next new, next old, next new, next old
+a new class pays for the waiter that goes and not for one that left | 8 by-cost, holds, old, new | try holds 8,
+    enter new, enter new 8, 2 x enter old 2, drop 0, next old, next old, next new
+a new class pays for the newest if that goes first | 8 by-cost, holds, old, new lifo 10 | try holds 8, enter new,
+    advance 11, enter new 8, 2 x enter old 2, next old, next old, next new
+a new class pays for the newest from the time on at which that goes first | 8 by-cost, holds, old, new lifo 10 |
+    try holds 8, enter new, enter new 8, 2 x enter old 2, advance 10, advance 1, next old, next old, next new
+a class that waited and left pays when it comes back | 1, old, new | try old, 3 x enter old, enter new, drop 3,
+    next old, next old, enter new, enter old, next old, next new
 
 # Aging.
 a class that has aged goes before a higher one of its level | 1 aging 10, low, high priority 1 | try low,
@@ -87,8 +101,8 @@ the last waiter that leaves leaves the line of the semaphore | 1, a, b | try a, 
 a permit above a lowered limit pays the debt | 2, a, b, c | try a, try b, enter c, limit 1, release 0, next c
 while the limit is 0 nothing is handed on | 1, a, b | try a, enter b, limit 0, release 0, poll 0, limit 1, gets b
 a higher limit serves all who fit | 1, a, b | try a, 3 x enter a, enter b, limit 3, gets a, gets b
-a waiter that a lower limit made impossible is refused | 2, a, b, c | try a, enter b 2, enter c, limit 1, poll 0,
-    next c
+a waiter that a lower limit made impossible is refused | 2, a, b priority 1, c | try a, enter b 2, enter c, limit 1,
+    poll 0, next c
 
 # Closing the throttle.
 close refuses all who wait, and who come later | 2, a, b most 3 | try a 2, 9 x enter a + enter b, close, 18 x poll 0,

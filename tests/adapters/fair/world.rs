@@ -132,19 +132,11 @@ impl World {
         for class in &classes {
             drop(class.try_acquire());
         }
+        let share = [Share::ByConcurrency, Share::ByCost][usize::from(settings.by_cost)];
         let model = Model {
-            share: [Share::ByConcurrency, Share::ByCost][usize::from(settings.by_cost)],
             aging: settings.aging.map(Duration::from_millis),
             max_waiters: settings.max_waiters,
-            classes: settings.classes.clone(),
-            waiting: Vec::new(),
-            limit: settings.permits as u64,
-            free: settings.permits.cast_signed() as i64,
-            closed: false,
-            now: Duration::ZERO,
-            virtual_times: [0; 256],
-            joined: 0,
-            served: Vec::new(),
+            ..Model::new(share, settings.classes.clone(), settings.permits as u64)
         };
         let has_times = |class: &naive::Class| class.adaptive_lifo.is_some();
         let by_count = model.share == Share::ByConcurrency && settings.is_plain;
