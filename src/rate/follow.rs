@@ -11,7 +11,8 @@ use super::charge::Charge;
 impl RateLimiter {
     /// Brings the limiter in step with a server's count: `used` is the server's limit minus the remaining
     /// part, from its response to the call that this charge was made for, and `reset_after` the time until
-    /// its count restarts.
+    /// its count restarts. Returns the use by others that counts beside the charges: in a bucket nothing, because
+    /// it is charged.
     ///
     /// If others use the server's limit too, the server has counted more than this limiter. The
     /// difference counts as used here too: afterwards, the available capacity is at most the limit
@@ -52,29 +53,37 @@ impl RateLimiter {
     ///
     /// # Spacing
     ///
-    /// Suppose that a client always uses up the remaining capacity of a bucket or a log. If others
-    /// take a part in a burst, or while the client has no response, the client learns of it only
-    /// from refusals. A second limiter in front avoids most of these refusals. It admits at most
-    /// twice the remaining capacity in the time in which the bucket refills; for a log of a minute,
-    /// in 3 seconds. So the server keeps some capacity. A fixed window needs no second limiter.
-    /// This one is for a bucket:
+    /// Suppose that a client always uses up the remaining capacity. If others take a part in a burst, or while the
+    /// client has no response, the client learns of it only from refusals; and others who step back when they are
+    /// refused get nothing. A second limiter in front, which counts nanoseconds, avoids that: it is charged the time until
+    /// the next call may go. So the server keeps some capacity, and the reserve can be half of the above. After a call
+    /// of cost 1 that left `available`, that time is
+    ///
+    /// | the server counts by | the time until the next call |
+    /// |---|---|
+    /// | a bucket | at twice the part that remained in the time in which the bucket refills |
+    /// | a sliding log, or a sliding window | at twice the part that remained in a fortieth of the period, but not faster than 9/8 of what others leave, evenly |
+    /// | a fixed window | at half of `available`, evenly until the window ends, at which time the next call may go in any case |
+    ///
+    /// In a fixed window, this only helps others. This one is for a bucket:
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Clock, Quota, RateLimiter};
     ///
     /// let clock = Clock::manual();
-    /// let limiter = RateLimiter::new(Quota::per_minute(98).burst(98)).clock(&clock);
-    /// let spacing = RateLimiter::new(Quota::per_minute(2 * 98)).clock(&clock);
+    /// let limiter = RateLimiter::new(Quota::per_minute(99).burst(99)).clock(&clock);
+    /// let spacing = RateLimiter::new(Quota::new(1, Duration::from_nanos(1))).clock(&clock);
     ///
-    /// // As `all((spacing, limiter))` does.
-    /// spacing.try_acquire()?;
+    /// let turn = spacing.try_acquire()?;
     /// let charge = limiter.try_acquire()?;
+    /// spacing.refund(turn);
+    /// let remained = 1 + limiter.snapshot().available;
+    /// spacing.charge(60_000_000_000 / (2 * remained));
     /// // After the answer:
     /// limiter.follow(&charge, 68, Duration::from_secs(41));
-    /// let left = limiter.snapshot().available;
-    /// spacing.set_quota(Quota::per_minute(2 * left.max(1)));
-    /// assert_eq!((left, spacing.quota()), (30, Quota::per_minute(60)));
+    /// assert_eq!(limiter.snapshot().available, 31);
+    /// assert!(spacing.try_acquire().is_err());
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     ///
@@ -97,9 +106,9 @@ impl RateLimiter {
     /// assert_eq!(limiter.snapshot().available, 36);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    pub fn follow(&self, charge: &Charge, used: u64, reset_after: Duration) {
+    pub fn follow(&self, charge: &Charge, used: u64, reset_after: Duration) -> u64 {
         let made = self.state_of_charge(charge);
         made.unwrap_or_else(|| self.here(Arc::clone))
-            .change(|ledger, now| ledger.follow(&charge.0, used, reset_after, now));
+            .change(|ledger, now| ledger.follow(&charge.0, used, reset_after, now))
     }
 }

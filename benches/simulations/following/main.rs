@@ -11,29 +11,69 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use simulations::figures::{Figures, on_all_processors};
 use tollgate::{Algorithm, Quota, RateLimiter};
 
 use self::simulation::{Kind, run};
 
-/// The most that may be refused, and the least use, in percent.
-const WANTED: (f64, f64) = (0.5, 95.0);
+/// The most that may be refused, and the least that others get of their half, in percent.
+const REFUSED: f64 = 0.5;
+const OF_OTHERS: f64 = 90.0;
 
 /// Simulates a client whose limiter follows the headers of a server. Exits with 1 if a row fails that is not
 /// known to miss, or if no world has the wanted name
 ///
-/// The client has endless demand, and at most 64 requests in flight. Others take half of the quota,
-/// whatever remains. Refused is in percent of all requests of the client. Use is the client's share
-/// in 20 minutes, in percent of what a client got that knows the server's count.
+/// The client has endless demand, and at most 64 requests in flight. Beside others, it is spaced. Refused is in percent
+/// of all requests of the client. Use is what the client got, in percent of what a client got that knows the
+/// server's count, while others take their part whatever remains. Others is what those got of their half who can be
+/// refused. Beside each mean is the worst tenth of the seeds; both are judged.
 #[derive(Debug, Parser)]
 #[command(name = "following", version)]
 struct Args {
-    /// The seed of the latencies and of the others' requests
-    #[arg(long, default_value_t = 7)]
-    seed: u64,
+    /// The number of seeds
+    #[arg(long, default_value_t = 30)]
+    seeds: u64,
 
     /// A part of the names of the worlds to run
     #[arg(default_value = "")]
     world: String,
+}
+
+/// The figures of a world.
+struct Row {
+    refused: Figures,
+    used: Figures,
+    others: Option<Figures>,
+}
+
+impl Row {
+    fn of(world: &World, seeds: u64) -> Self {
+        let (mut refused, mut used, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for seed in 1..=seeds {
+            let most = run(&world.measure(), Kind::Knows, seed).0.admitted as f64;
+            let most = most.min(world.share());
+            let (ours, of_others) = run(world, Kind::Follows, seed);
+            let part = |admitted: u64, most: f64| 100.0 * admitted as f64 / most;
+            refused.push(ours.refused());
+            used.push(part(ours.admitted, most));
+            match world.others {
+                Others::Ours => {
+                    refused.push(of_others.refused());
+                    used.push(part(of_others.admitted, most));
+                }
+                Others::StepsBack | Others::Pushes => {
+                    let half = (world.quota * world.minutes()) as f64 / 2.0;
+                    others.push(part(of_others.admitted, half));
+                }
+                Others::Nobody | Others::Steady(_) | Others::Bursts => {}
+            }
+        }
+        Self {
+            refused: Figures::of(refused, true),
+            used: Figures::of(used, false),
+            others: (!others.is_empty()).then(|| Figures::of(others, false)),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -41,58 +81,58 @@ fn main() -> ExitCode {
     let mut worlds = World::all();
     worlds.retain(|world| world.to_string().contains(&args.world));
     let mut failed = worlds.is_empty();
-    for world in worlds {
-        let name = world.to_string();
-        let most = run(&world, Kind::Knows, args.seed).admitted as f64;
-        for (kind, of_kind) in [(Kind::Follows, "follow"), (Kind::Spaced, "follow, spaced")] {
-            let outcome = run(&world, kind, args.seed);
-            let (refused, used) = (outcome.refused(), 100.0 * outcome.admitted as f64 / most);
-            // NaN must fail too.
-            let passed = refused <= WANTED.0 && used >= WANTED.1;
-            let known = !passed && !decides(&world, kind);
-            failed |= !passed && !known;
-            let verdict = match passed {
-                true => "PASS",
-                false if known => "MISS",
-                false => "FAIL",
-            };
-            println!(
-                "{verdict}  {name:<42} {of_kind:<14} refused {refused:>5.2} % (≤{})  use {used:>5.1} % (≥{})",
-                WANTED.0, WANTED.1
-            );
-        }
+    let rows = on_all_processors(worlds.len(), |index| Row::of(&worlds[index], args.seeds));
+    for (world, row) in worlds.iter().zip(rows) {
+        let least = world.least_use();
+        // NaN must fail too.
+        let passed = row.refused.worst <= REFUSED
+            && row.used.worst >= least
+            && row.others.is_none_or(|others| others.worst >= OF_OTHERS);
+        let verdict = match passed {
+            true => "PASS",
+            false if is_known(world) => "MISS",
+            false => "FAIL",
+        };
+        failed |= verdict == "FAIL";
+        let others = row
+            .others
+            .map_or_else(String::new, |Figures { mean, worst }| {
+                format!("  others {mean:>5.1}, {worst:>5.1} % (≥{OF_OTHERS})")
+            });
+        println!(
+            "{verdict}  {:<42} refused {:>5.2}, {:>5.2} % (≤{REFUSED})  use {:>5.1}, {:>5.1} % (≥{least}){others}",
+            world.to_string(),
+            row.refused.mean,
+            row.refused.worst,
+            row.used.mean,
+            row.used.worst,
+        );
     }
     ExitCode::from(u8::from(failed))
 }
 
-/// Returns whether a failure is one of the program. The other failures are known:
+/// Returns whether a failure is known:
 ///
-/// - A sudden burst of others shows only in a refusal. A bucket of a whole minute has room for the burst if
-///   the client leaves some, which a spaced client does.
-/// - Without spacing, a client uses up a log at once, and has no answer for a minute while others continue;
-///   and a bucket is empty whenever others come.
-/// - Of 60 a minute, the one that is reserved for others is 3 % of the remaining half.
-/// - A bucket of 6, or of 50, is smaller than the number of requests in flight at 5 seconds. A spaced client with one of 6
-///   a minute sometimes has all of them in flight for half a minute.
-/// - At 5 seconds, the client learns late what others take of a window of 500, and expects bursts
-///   to continue.
-fn decides(world: &World, kind: Kind) -> bool {
-    let is_spaced = kind == Kind::Spaced;
+/// - A burst of others shows only in a refusal. A bucket of a whole minute has room for it.
+/// - Of six, one request is a third of a half, so nobody can leave a part of it. In a bucket of six, this matters if answers
+///   are older than its refill, or if others take each token when it comes.
+/// - Others of a log take a place as often as one becomes free, so of 60 their use changes by one, which is 3 % of the
+///   client's half, between two answers.
+/// - At 5 seconds, the client of a log or a window of 500 learns late what others take.
+fn is_known(world: &World) -> bool {
     let is_far = world.latency == Latency::Constant(5 * SECOND);
-    let is_near = world.latency == Latency::Constant(SECOND / 20);
-    let (is_small, is_whole) = (world.most() < 50, world.percent == 100);
+    let is_tiny = world.most() < 12;
     match (world.counts, world.others) {
-        (Counts::Window | Counts::Log, Others::Nobody) => true,
-        (Counts::Window, Others::Steady) => world.quota != 500 || !is_far,
-        (Counts::Window, Others::Bursts) => world.quota != 500,
-        (Counts::Log, Others::Steady) => world.quota > 500 || is_spaced && world.quota > 60,
-        (Counts::Bucket, Others::Nobody) if world.quota == 6 => is_whole && !is_spaced,
-        (Counts::Bucket, Others::Nobody) if is_spaced => is_whole || is_near || world.quota > 500,
-        (Counts::Bucket, Others::Nobody) => !is_small || !is_far,
-        (Counts::Bucket, Others::Steady) if is_spaced => !is_small || !is_far,
-        (Counts::Bucket, Others::Steady) => is_near || is_far || world.quota > 500,
-        (Counts::Log, Others::Bursts) => world.quota > 500 && !is_near,
-        (Counts::Bucket, Others::Bursts) => is_spaced && is_whole || world.quota > 500 && !is_near,
+        (Counts::Bucket, Others::Bursts) => world.percent < 100,
+        (_, Others::Bursts) => true,
+        (Counts::Bucket, Others::Nobody) => is_tiny && is_far,
+        (_, Others::Nobody) => false,
+        (Counts::Bucket, Others::Pushes) => is_tiny,
+        (Counts::Bucket, _) => is_tiny && world.latency == Latency::Spread,
+        (Counts::Window, Others::Steady(_)) => world.quota == 500 && is_far,
+        (Counts::Window, _) => is_tiny,
+        (Counts::Log, Others::StepsBack) => is_tiny || is_far,
+        (Counts::Log, _) => world.quota <= 60 || is_far,
     }
 }
 
@@ -118,14 +158,20 @@ enum Latency {
     Spread,
 }
 
-/// The other users of the quota. Together they take half of it, whatever remains.
+/// The other users of the quota.
 #[derive(Clone, Copy, PartialEq)]
 enum Others {
     Nobody,
-    /// Evenly, with a jitter of up to a tenth.
-    Steady,
-    /// A twelfth of the quota at once, each 5 to 15 seconds.
+    /// They take these percent of the quota, whatever remains: evenly, with a jitter of up to a tenth.
+    Steady(u64),
+    /// They take half of the quota, whatever remains: a twelfth at once, each 5 to 15 seconds.
     Bursts,
+    /// One wants half of the quota, evenly. A refusal doubles its pause, and it heeds `Retry-After`.
+    StepsBack,
+    /// One wants three quarters of the quota, evenly, and repeats what is refused after `Retry-After`.
+    Pushes,
+    /// One is the same client once more.
+    Ours,
 }
 
 #[derive(Clone, Copy)]
@@ -159,7 +205,14 @@ impl World {
             let quotas = [6, 60, 500, 5000].into_iter();
             for quota in quotas.filter(|quota| quota * percent >= 100) {
                 for latency in latencies {
-                    for others in [Others::Nobody, Others::Steady, Others::Bursts] {
+                    for others in [
+                        Others::Nobody,
+                        Others::Steady(50),
+                        Others::Bursts,
+                        Others::StepsBack,
+                        Others::Pushes,
+                        Others::Ours,
+                    ] {
                         // A twelfth of 6 is nothing.
                         if quota < 12 && others == Others::Bursts {
                             continue;
@@ -183,11 +236,55 @@ impl World {
         self.quota * self.percent / 100
     }
 
-    /// Returns a limiter that counts as the server does, with `part` of its count less, and at least `least`,
-    /// for others who come while an answer is under way; of a count below 40 it has less to spare. It is slower by
+    /// Returns in which world to measure the most that the client can get: the others take their part whatever remains.
+    fn measure(&self) -> Self {
+        let others = match self.others {
+            Others::StepsBack | Others::Ours => Others::Steady(50),
+            Others::Pushes => Others::Steady(75),
+            others => others,
+        };
+        Self { others, ..*self }
+    }
+
+    /// Returns what others leave of the quota if they can be refused, for all minutes that count.
+    fn share(&self) -> f64 {
+        let percent = match self.others {
+            Others::StepsBack | Others::Ours => 50,
+            Others::Pushes => 25,
+            _ => return f64::INFINITY,
+        };
+        (self.quota * self.minutes() * percent) as f64 / 100.0
+    }
+
+    /// The least use, in percent.
+    fn least_use(&self) -> f64 {
+        match self.others {
+            Others::Ours => 90.0,
+            _ => 95.0,
+        }
+    }
+
+    /// How many minutes count: those of 6,000 requests, and at least 5.
+    fn minutes(&self) -> u64 {
+        (6_000 / self.quota).max(5)
+    }
+
+    /// Returns whether the client is spaced: if it is not alone. In a fixed window, spacing only helps others that can be
+    /// refused.
+    fn is_spaced(&self) -> bool {
+        match self.others {
+            Others::Nobody => false,
+            Others::Steady(_) | Others::Bursts => self.counts != Counts::Window,
+            Others::StepsBack | Others::Pushes | Others::Ours => true,
+        }
+    }
+
+    /// Returns a limiter that counts as the server does, but somewhat less, for others who come while an answer is under
+    /// way: 2 %, and at least 2; a spaced one half of that, and less of a count below 40. It is slower by
     /// what the ways to the server differ: a request may arrive up to 20 ms sooner after it was sent than the one
     /// whose place it takes. A window ends when the server says so.
-    fn limiter(&self, part: u64, least: u64) -> RateLimiter {
+    fn limiter(&self) -> RateLimiter {
+        let (part, least) = if self.is_spaced() { (100, 1) } else { (50, 2) };
         let less = |count: u64| count - (count / part).max(least.min(count / 20));
         let room = |most: u64| most - (most / part).max(least).min(most - 1);
         let slower = match self.counts {
@@ -216,10 +313,13 @@ impl Display for World {
             Latency::Constant(latency) => write!(f, "{} ms", latency * 1000 / SECOND)?,
             Latency::Spread => write!(f, "50 ms..30 s")?,
         }
-        f.write_str(match self.others {
-            Others::Nobody => ", alone",
-            Others::Steady => ", steady",
-            Others::Bursts => ", bursts",
-        })
+        match self.others {
+            Others::Nobody => write!(f, ", alone"),
+            Others::Steady(_) => write!(f, ", steady"),
+            Others::Bursts => write!(f, ", bursts"),
+            Others::StepsBack => write!(f, ", steps back"),
+            Others::Pushes => write!(f, ", pushes"),
+            Others::Ours => write!(f, ", ours"),
+        }
     }
 }

@@ -1,11 +1,12 @@
-//! The simulation: a client with endless demand and at most 64 requests in flight, at a server that
-//! others use as well. Pure and discrete: only the seed and the client decide what happens.
+//! The simulation: clients with endless demand and at most 64 requests in flight each, at a server that
+//! others use as well. Pure and discrete: only the seed and the clients decide what happens.
 //!
 //! 1. The server counts a request when it arrives, 5 to 25 ms after it was sent, and then states what
 //!    remains. The client sees the answer after the latency.
 //! 2. A refusal with `Retry-After` stops the client for that long, as `PausesLayer` does.
 //! 3. A client that knows the server's count sends as soon as more remains than is on the way. Its requests
 //!    are what the server would have admitted.
+//! 4. Others that can be refused see the answer at once, and send one request after the other.
 
 use std::time::Duration;
 
@@ -24,21 +25,19 @@ const SLOTS: u64 = 64;
 const SHORTEST_WAY: Nanos = SECOND / 200;
 const WAYS_DIFFER: Nanos = SECOND / 50;
 
-/// The times at which counting begins and ends.
-const COUNTED: (Nanos, Nanos) = (2 * MINUTE, 22 * MINUTE);
+/// When counting begins.
+const WARM: Nanos = 2 * MINUTE;
 
 /// How a client decides when to send.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     /// By the server's count.
     Knows,
-    /// By a limiter that follows the server's headers.
+    /// By a limiter that follows the server's headers. Beside others, it is spaced.
     Follows,
-    /// By such a limiter, and no faster than what it has left allows over a while.
-    Spaced,
 }
 
-/// The result of a run.
+/// What a client, or others, got.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Outcome {
     pub(crate) admitted: u64,
@@ -50,32 +49,35 @@ impl Outcome {
     pub(crate) fn refused(self) -> f64 {
         100.0 * self.refused as f64 / (self.refused + self.admitted) as f64
     }
+
+    fn count(&mut self, said: Said) {
+        self.admitted += u64::from(said.admitted);
+        self.refused += u64::from(!said.admitted);
+    }
 }
 
 /// A request in flight.
 struct Request {
+    client: usize,
     charge: Option<Charge>,
     answered: Nanos,
     said: Said,
 }
 
 enum Event {
-    /// The client sends if it may.
-    Look,
-    /// This many requests of others arrive.
-    Others(u64),
+    /// A client sends if it may.
+    Look(usize),
+    /// This many requests of others arrive, which are counted with or without room.
+    Counted(u64),
+    /// A request of others arrives, which can be refused. It is the last of so many refusals in succession.
+    Asked(u32),
     Arrive(Request),
     Answer(Request),
 }
 
-struct Simulation {
-    world: World,
-    kind: Kind,
-    server: Server,
+struct Client {
     limiter: RateLimiter,
     spacing: RateLimiter,
-    events: Events<Event>,
-    random: Rand64,
     under_way: u64,
     on_the_way: u64,
     /// When the pause after a refusal ends.
@@ -83,117 +85,184 @@ struct Simulation {
     /// When the client looks next.
     looks: Nanos,
     outcome: Outcome,
+    /// What others use, as the last answer showed.
+    others: u64,
 }
 
-/// Runs a client in a world.
-pub(crate) fn run(world: &World, kind: Kind, seed: u64) -> Outcome {
+impl Client {
+    /// Returns the time until the next request, as `ApiLimit` does.
+    fn space(&self, world: &World, charge: &Charge) -> Nanos {
+        let left = self.limiter.snapshot();
+        match world.counts {
+            Counts::Bucket => MINUTE * world.percent / 100 / (2 * (left.available + 1)),
+            Counts::Log => {
+                let pace = MINUTE * 8 / (9 * left.limit.saturating_sub(self.others).max(1));
+                pace.max(MINUTE / (80 * (left.available + 1)))
+            }
+            Counts::Window => {
+                let until_end = self.limiter.decision(charge).reset_after.as_nanos() as Nanos;
+                (2 * until_end / left.available.max(1)).min(until_end + 1000)
+            }
+        }
+    }
+}
+
+struct Simulation {
+    world: World,
+    kind: Kind,
+    server: Server,
+    clients: Vec<Client>,
+    events: Events<Event>,
+    random: Rand64,
+    /// The source of the requests of others, which are the same for all clients.
+    of_others: Rand64,
+    /// What others got that can be refused.
+    others: Outcome,
+    end: Nanos,
+}
+
+/// Runs a client in a world. Returns its outcome, and that of the others if they can be refused.
+pub(crate) fn run(world: &World, kind: Kind, seed: u64) -> (Outcome, Outcome) {
     let events = Events::default();
-    let limiter = match kind {
-        Kind::Spaced => world.limiter(100, 1),
-        _ => world.limiter(50, 2),
-    };
-    let mut simulation = Simulation {
-        world: *world,
-        kind,
-        server: Server::new(world),
-        limiter: limiter.clock(events.clock()),
-        spacing: RateLimiter::new(Quota::UNLIMITED).clock(events.clock()),
-        events,
-        random: Rand64::new(u128::from(seed)),
+    let client = || Client {
+        limiter: world.limiter().clock(events.clock()),
+        spacing: RateLimiter::new(Quota::new(1, Duration::from_nanos(1))).clock(events.clock()),
         under_way: 0,
         on_the_way: 0,
         stopped: 0,
         looks: Nanos::MAX,
         outcome: Outcome::default(),
+        others: 0,
     };
-    simulation.others(seed);
+    let clients = match world.others {
+        Others::Ours => vec![client(), client()],
+        _ => vec![client()],
+    };
+    let mut simulation = Simulation {
+        world: *world,
+        kind,
+        server: Server::new(world),
+        clients,
+        events,
+        random: Rand64::new(u128::from(seed)),
+        of_others: Rand64::new(u128::from(seed) << 64),
+        others: Outcome::default(),
+        end: WARM + world.minutes() * MINUTE,
+    };
     simulation.run();
-    simulation.outcome
+    match simulation.clients[..] {
+        [ref client, ref other] => (client.outcome, other.outcome),
+        _ => (simulation.clients[0].outcome, simulation.others),
+    }
 }
 
 impl Simulation {
-    /// Adds the requests of others, which are the same for all clients.
-    fn others(&mut self, seed: u64) {
-        let mut random = Rand64::new(u128::from(seed) << 64);
-        let each = 2 * MINUTE / self.world.quota;
-        let mut tick = 0;
-        while tick < COUNTED.1 {
-            let (after, count) = match self.world.others {
-                Others::Nobody => return,
-                Others::Steady => (each * 9 / 10 + random.rand_range(0..each / 5), 1),
-                Others::Bursts => {
-                    let after = 5 * SECOND + random.rand_range(0..10 * SECOND);
-                    (after, self.world.quota / 12)
-                }
-            };
-            tick += after;
-            self.events.at(tick, Event::Others(count));
-        }
+    /// Returns the time between two requests of others, if each is one that takes this part of the quota.
+    fn between(&mut self, percent: u64) -> Nanos {
+        let each = 100 * MINUTE / (self.world.quota * percent);
+        each * 9 / 10 + self.of_others.rand_range(0..each / 5)
+    }
+
+    /// Adds the next requests of others.
+    fn others(&mut self, refusals: u32, retry_after: Nanos) {
+        let (after, event) = match self.world.others {
+            Others::Nobody | Others::Ours => return,
+            Others::Steady(percent) => (self.between(percent), Event::Counted(1)),
+            Others::Bursts => {
+                let after = 5 * SECOND + self.of_others.rand_range(0..10 * SECOND);
+                (after, Event::Counted(self.world.quota / 12))
+            }
+            Others::StepsBack => {
+                let pause = self.between(50).saturating_mul(1 << refusals.min(6));
+                (pause.max(retry_after), Event::Asked(refusals))
+            }
+            Others::Pushes if refusals > 0 => (retry_after, Event::Asked(refusals)),
+            Others::Pushes => (self.between(75), Event::Asked(0)),
+        };
+        self.events.after(Duration::from_nanos(after), event);
     }
 
     fn run(&mut self) {
-        self.events.at(0, Event::Look);
-        while let Some(event) = self.events.next_before(COUNTED.1) {
-            let tick = self.events.now();
+        for client in 0..self.clients.len() {
+            self.events.at(0, Event::Look(client));
+        }
+        self.others(0, 0);
+        while let Some(event) = self.events.next_before(self.end) {
+            let now = self.events.now();
             match event {
-                Event::Look => {
-                    if tick == self.looks {
-                        self.looks = Nanos::MAX;
+                Event::Look(client) => {
+                    if now == self.clients[client].looks {
+                        self.clients[client].looks = Nanos::MAX;
                     }
                 }
-                Event::Others(count) => {
+                Event::Counted(count) => {
                     for _ in 0..count {
-                        self.server.count(tick);
+                        self.server.count(now);
+                    }
+                    self.others(0, 0);
+                }
+                Event::Asked(refusals) => {
+                    let said = self.server.ask(now);
+                    if now >= WARM {
+                        self.others.count(said);
+                    }
+                    match said.admitted {
+                        true => self.others(0, 0),
+                        false => self.others(refusals + 1, said.retry_after),
                     }
                 }
-                Event::Arrive(request) => self.arrive(tick, request),
-                Event::Answer(request) => self.answer(tick, request),
+                Event::Arrive(request) => self.arrive(now, request),
+                Event::Answer(request) => self.answer(now, request),
             }
-            self.send(tick);
+            for client in 0..self.clients.len() {
+                self.send(client, now);
+            }
         }
     }
 
     fn arrive(&mut self, now: Nanos, mut request: Request) {
-        self.on_the_way -= 1;
+        let client = &mut self.clients[request.client];
+        client.on_the_way -= 1;
         request.said = self.server.ask(now);
-        if now >= COUNTED.0 {
-            self.outcome.admitted += u64::from(request.said.admitted);
-            self.outcome.refused += u64::from(!request.said.admitted);
+        if now >= WARM {
+            client.outcome.count(request.said);
         }
         self.events.at(request.answered, Event::Answer(request));
     }
 
     fn answer(&mut self, now: Nanos, request: Request) {
-        self.under_way -= 1;
+        let client = &mut self.clients[request.client];
+        client.under_way -= 1;
         let (said, Some(charge)) = (request.said, request.charge) else {
             return;
         };
         if !said.admitted {
-            self.stopped = self.stopped.max(now + said.retry_after);
+            client.stopped = client.stopped.max(now + said.retry_after);
         }
         let used = self.world.most() - said.remaining;
         let reset_after = Duration::from_nanos(said.reset_after + WAYS_DIFFER);
-        self.limiter.follow(&charge, used, reset_after);
+        client.others = client.limiter.follow(&charge, used, reset_after);
         if !said.admitted {
             // The server has not counted it yet.
-            self.limiter.refund(charge);
+            client.limiter.refund(charge);
         }
     }
 
-    fn send(&mut self, now: Nanos) {
-        while self.under_way < SLOTS {
-            let charge = match self.enter(now) {
+    fn send(&mut self, client: usize, now: Nanos) {
+        while self.clients[client].under_way < SLOTS {
+            let charge = match self.enter(client, now) {
                 Ok(charge) => charge,
-                Err(tick) => return self.look(tick.max(now + 1)),
+                Err(tick) => return self.look(client, tick.max(now + 1)),
             };
-            self.under_way += 1;
-            self.on_the_way += 1;
+            self.clients[client].under_way += 1;
+            self.clients[client].on_the_way += 1;
             let latency = match self.world.latency {
                 Latency::Constant(latency) => latency,
                 Latency::Spread => (5e7 * 600_f64.powf(self.random.rand_float())) as Nanos,
             };
             let way = SHORTEST_WAY + self.random.rand_range(0..WAYS_DIFFER);
             let request = Request {
+                client,
                 charge,
                 answered: now + latency,
                 said: Said::default(),
@@ -203,53 +272,40 @@ impl Simulation {
     }
 
     /// Looks again at this tick, or earlier.
-    fn look(&mut self, tick: Nanos) {
-        if tick < self.looks {
-            self.looks = tick;
-            self.events.at(tick, Event::Look);
+    fn look(&mut self, client: usize, tick: Nanos) {
+        let looks = &mut self.clients[client].looks;
+        if tick < *looks {
+            *looks = tick;
+            self.events.at(tick, Event::Look(client));
         }
     }
 
     /// Returns the charge of a request that may be sent, or when to look again.
-    fn enter(&mut self, now: Nanos) -> Result<Option<Charge>, Nanos> {
+    fn enter(&mut self, client: usize, now: Nanos) -> Result<Option<Charge>, Nanos> {
+        let client = &mut self.clients[client];
         if self.kind == Kind::Knows {
-            return if self.server.remaining(now) > self.on_the_way {
+            return if self.server.remaining(now) > client.on_the_way {
                 Ok(None)
             } else {
                 Err(self.server.next(now))
             };
         }
-        if now < self.stopped {
-            return Err(self.stopped);
-        }
-        if self.kind == Kind::Spaced {
-            self.space();
+        if now < client.stopped {
+            return Err(client.stopped);
         }
         let later = |after: Option<Duration>| {
             let after = after.map_or(MINUTE, |after| after.as_nanos() as Nanos);
             now + after
         };
-        let spaced = self.spacing.try_acquire();
+        let spaced = client.spacing.try_acquire();
         let spaced = spaced.map_err(|refused| later(refused.retry_after()))?;
-        let charge = self.limiter.try_acquire();
-        charge.map(Some).map_err(|refused| {
-            self.spacing.refund(spaced);
-            later(refused.retry_after())
-        })
-    }
-
-    /// Admits in a while at most twice what is left: in the time in which the bucket refills, and for a log
-    /// in three seconds. A fixed window may be used up at its beginning.
-    fn space(&mut self) {
-        let left = self.limiter.snapshot().available.max(1);
-        let period = match self.world.counts {
-            Counts::Window => return,
-            Counts::Bucket => MINUTE * self.world.percent / 100,
-            Counts::Log => 3 * SECOND,
-        };
-        let quota = Quota::new(2 * left, Duration::from_nanos(period));
-        if self.spacing.quota() != quota {
-            self.spacing.set_quota(quota);
+        client.spacing.refund(spaced);
+        let charge = client.limiter.try_acquire();
+        let charge = charge.map_err(|refused| later(refused.retry_after()))?;
+        if self.world.is_spaced() {
+            let nanos = client.space(&self.world, &charge);
+            client.spacing.charge(nanos);
         }
+        Ok(Some(charge))
     }
 }

@@ -8,10 +8,9 @@ mod provider;
 mod world;
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use clap::Parser;
+use simulations::figures::{Figures, on_all_processors};
 
 use self::client::{Kind, Outcome, run};
 use self::provider::{Charge, Counts};
@@ -58,25 +57,6 @@ fn known(world: &World) -> Option<f64> {
     (is_window && is_held && world.other && world.fields).then_some(80.0)
 }
 
-/// The mean of some figures, and the best of the worst tenth.
-struct Figures {
-    mean: f64,
-    worst: f64,
-}
-
-impl Figures {
-    fn of(mut figures: Vec<f64>, greater_is_worse: bool) -> Self {
-        figures.sort_by(f64::total_cmp);
-        if greater_is_worse {
-            figures.reverse();
-        }
-        Self {
-            mean: figures.iter().sum::<f64>() / figures.len() as f64,
-            worst: figures[figures.len() / 10],
-        }
-    }
-}
-
 struct Row {
     refused: Figures,
     used: Figures,
@@ -107,28 +87,14 @@ impl Row {
 fn rows(worlds: &[World], seeds: u64) -> Vec<Row> {
     // An ideal client does not read the fields.
     let groups: Vec<_> = worlds.chunk_by(World::differs_in_fields_only).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut rows = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(group) = groups.get(index) else {
-                return rows;
-            };
-            let ideal = (1..=seeds).map(|seed| run(&group[0], Kind::Ideal, seed));
-            let ideal: Vec<_> = ideal.collect();
-            let of_group = group.iter().map(|world| Row::of(world, &ideal));
-            rows.push((index, of_group.collect::<Vec<_>>()));
-        }
-    };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    let mut rows: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let rows = workers.into_iter().map(|it| it.join());
-        rows.flat_map(|it| it.expect("no run panics")).collect()
+    let rows = on_all_processors(groups.len(), |index| {
+        let group = groups[index];
+        let ideal = (1..=seeds).map(|seed| run(&group[0], Kind::Ideal, seed));
+        let ideal: Vec<_> = ideal.collect();
+        let of_group = group.iter().map(|world| Row::of(world, &ideal));
+        of_group.collect::<Vec<_>>()
     });
-    rows.sort_by_key(|(index, _)| *index);
-    rows.into_iter().flat_map(|(_, rows)| rows).collect()
+    rows.into_iter().flatten().collect()
 }
 
 fn main() -> ExitCode {

@@ -170,7 +170,9 @@ impl World {
                 Counts::Window => limit.algorithm(Algorithm::SlidingLog),
             };
             let units = |cost: fn(&Prompt) -> u64| move |it: &Prompt| cost(it).div_ceil(each);
-            let limit = if self.other { limit.spaced() } else { limit };
+            // In a window, spacing only helps others who can be refused.
+            let is_spaced = self.other && self.counts == Counts::Bucket;
+            let limit = if is_spaced { limit.spaced() } else { limit };
             let limit = match charge {
                 Charge::Once => limit,
                 Charge::Maximum => limit.cost(units(Prompt::estimate)),

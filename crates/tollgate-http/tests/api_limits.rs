@@ -386,7 +386,7 @@ fn burst_is_the_room_of_the_bucket() {
     assert_eq!(left(&limits), [2]);
 }
 
-/// 98 tokens of a bucket that others use up as well.
+/// 99 tokens of a bucket that others use up as well.
 fn spaced_tokens() -> (ApiLimits<Tokens>, ManualClock) {
     let clock = Clock::manual();
     let tokens = limit(Unit::Tokens, &clock).cost(|tokens: &Tokens| *tokens);
@@ -396,10 +396,10 @@ fn spaced_tokens() -> (ApiLimits<Tokens>, ManualClock) {
 #[test]
 fn spaced_admits_at_most_twice_the_remaining_part_in_a_period() {
     let (limits, clock) = spaced_tokens();
-    drop(entered(&limits, 49));
+    drop(entered(&limits, 33));
     let mut waits = enter(&limits, 1);
-    // 49 of 2 * 98 in a minute.
-    clock.advance(MINUTE / 4 - Duration::from_nanos(1));
+    // 33 of 2 * 99 in a minute.
+    clock.advance(MINUTE / 6 - Duration::from_nanos(1));
     assert!(poll(&mut waits).is_pending());
     clock.advance(Duration::from_nanos(1));
     assert!(poll(&mut waits).is_ready());
@@ -426,6 +426,49 @@ fn rollback_of_a_spaced_request_delays_no_other() {
     let call = limits.call(&98);
     call.rollback(call.enter_now().unwrap());
     drop(entered(&limits, 98));
+}
+
+/// Enters for a cost of 9 as soon as that is possible, which is after this time.
+fn enters_after(limits: &ApiLimits<Tokens>, clock: &ManualClock, nanos: u64) -> ApiCharges {
+    let mut waits = enter(limits, 9);
+    clock.advance(Duration::from_nanos(nanos - 1));
+    assert!(poll(&mut waits).is_pending());
+    clock.advance(Duration::from_nanos(1));
+    match poll(&mut waits) {
+        Poll::Ready(charges) => charges.expect("there is room"),
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+#[test]
+fn spaced_in_a_log_admits_a_little_more_than_others_leave_evenly() {
+    let clock = Clock::manual();
+    let tokens = limit(Unit::Tokens, &clock).cost(|tokens: &Tokens| *tokens);
+    let limits = ApiLimits::new([tokens.algorithm(Algorithm::SlidingLog).spaced()]);
+    let first = entered(&limits, 9);
+    // 9/8 of 99 in a minute.
+    let second = enters_after(&limits, &clock, 60_000_000_000 * 8 / 99);
+    answered_with(first, 200, &tokens_left("46"));
+    drop(second);
+    // Others have used 36. The second counts as counted, because nothing was followed before it.
+    drop(enters_after(&limits, &clock, 60_000_000_000 * 8 / 99));
+    drop(enters_after(&limits, &clock, 60_000_000_000 * 8 / 63));
+}
+
+#[test]
+fn spaced_in_a_window_sends_half_of_what_remains_until_its_end() {
+    let clock = Clock::manual();
+    let tokens = limit(Unit::Tokens, &clock).cost(|tokens: &Tokens| *tokens);
+    let limits = ApiLimits::new([tokens.algorithm(Algorithm::FixedWindow).spaced()]);
+    drop(entered(&limits, 9));
+    // 45 of the remaining 90 in a minute.
+    drop(enters_after(&limits, &clock, 60_000_000_000 / 5));
+    // 40.5 of 81 in 48 seconds.
+    drop(enters_after(&limits, &clock, 48_000_000_000 * 2 / 9));
+    // The next window is not spaced by what was left of this one.
+    drop(entered(&limits, 0));
+    clock.advance(MINUTE);
+    drop(entered(&limits, 9));
 }
 
 #[test]

@@ -33,16 +33,16 @@ impl Ledger {
     }
 
     /// Brings the ledger in step with a server's count, as the response to the call of a charge
-    /// reports it.
+    /// reports it. Returns the use by others, beside the charges.
     pub(crate) fn follow(
         &mut self,
         receipt: &Receipt,
         used: u64,
         reset_after: Duration,
         now: Tick,
-    ) {
+    ) -> u64 {
         if receipt.generation != self.generation || self.rule.params().is_unlimited() {
-            return;
+            return self.others_use().cost;
         }
         let period = self.quota.period();
         let end = receipt.at.saturating_add(reset_after.min(period));
@@ -116,5 +116,6 @@ impl Ledger {
         }
         // This is no call, so it has no record.
         self.charge_rule(missing, |rule| rule.charge(now, missing));
+        self.others_use().cost
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use tollgate::rate::{Charge, Hold};
+use tollgate::time::Tick;
 use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::server_limits::{ServerLimits, Unit, Window};
@@ -33,7 +34,8 @@ type WindowOf = dyn for<'a> Fn(&'a ServerLimits) -> Option<&'a Window> + Send + 
 /// One limit of an API: a number of units in a period. See [`ApiLimits`](super::ApiLimits).
 ///
 /// Its limiter keeps somewhat less than the server's limit, for what others use while a response is under way: 2 %, and at
-/// least 2 units of the room of a bucket and of a limit from 40 on; of a smaller one, a twentieth. Not all requests take
+/// least 2 units of the room of a bucket and of a limit from 40 on; of a smaller one, a twentieth. If it is
+/// [spaced](Self::spaced), it keeps half of that. Not all requests take
 /// equally long to arrive, so its period is a thousandth longer, and a fixed window begins as much later: in windows and
 /// logs, at least 25 ms, and in a bucket with room for one, 25 ms for each unit.
 /// If the server reports its count, the limiter [follows](RateLimiter::follow) it, so the use by others counts as well.
@@ -178,10 +180,13 @@ impl<R: ?Sized> ApiLimit<R> {
         Self { clock, ..self }
     }
 
-    /// Spaces the requests if little remains, for an API that others use up as well: in the time in which a
-    /// bucket refills, at most twice what remains is sent, and for a log, in a twentieth of its period. So something
-    /// remains for a burst of others, who would show only in refusals otherwise. A request that costs all that remains
-    /// delays the next one by half of that time. A fixed window is not spaced.
+    /// Spaces the requests, for an API that others use up as well, so that something remains for them. A burst of
+    /// others would show only in refusals otherwise, and others who step back when they are refused would get nothing.
+    ///
+    /// In the time in which a bucket refills, at most twice what remains is sent, so a request that costs all that
+    /// remains delays the next one by half of that time. For a log, that time is a fortieth of its period, and the
+    /// requests are not faster than 9/8 of what others leave, evenly. In a fixed window, half of what remains is sent,
+    /// evenly until the window ends: two such clients share it equally, and one that is alone uses all of it.
     ///
     /// # Examples
     ///
@@ -277,9 +282,10 @@ impl<R: ?Sized> ApiLimit<R> {
     /// Returns the closure of the costs, and the rest, with its limiter.
     pub(super) fn build(self) -> (Option<Box<CostOf<R>>>, Kept) {
         let is_fixed = self.algorithm == Algorithm::FixedWindow;
-        let less = self.limit - (self.limit / 50).max(2.min(self.limit / 20));
+        let (part, least) = if self.spaced { (100, 1) } else { (50, 2) };
+        let less = self.limit - (self.limit / part).max(least.min(self.limit / 20));
         let most = self.burst.unwrap_or(self.limit);
-        let room = most - (most / 50).max(2).min(most - 1);
+        let room = most - (most / part).max(least).min(most - 1);
         let is_bucket = matches!(self.algorithm, Algorithm::Gcra | Algorithm::TokenBucket);
         // The reserve of a bucket absorbs the difference of two ways to the server. A bucket of one has none.
         let differs = match (is_bucket, room < most) {
@@ -300,19 +306,21 @@ impl<R: ?Sized> ApiLimit<R> {
         let limiter = RateLimiter::new(quota.burst(if has_room { room } else { less }))
             .algorithm(self.algorithm)
             .clock(self.clock.clone());
-        let spacing = (self.spaced && !is_fixed).then(|| {
-            let is_log = self.algorithm == Algorithm::SlidingLog
-                || self.algorithm == Algorithm::SlidingWindow;
-            let period = if is_log {
-                self.period / 20
-            } else {
-                let seconds = self.period.as_secs_f64() * most as f64 / self.limit as f64;
-                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+        let spacing = self.spaced.then(|| {
+            let (pace, period) = match self.algorithm {
+                Algorithm::SlidingLog | Algorithm::SlidingWindow => (Pace::Log, self.period),
+                _ => {
+                    let seconds = self.period.as_secs_f64() * most as f64 / self.limit as f64;
+                    let refill = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                    (Pace::Bucket, refill)
+                }
             };
             let quota = Quota::new(1, Duration::from_nanos(1));
             Spacing {
-                limiter: Arc::new(RateLimiter::new(quota).clock(self.clock)),
+                limiter: Arc::new(RateLimiter::new(quota).clock(self.clock.clone())),
+                pace,
                 period: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
+                others: AtomicU64::new(0),
             }
         });
         let kept = Kept {
@@ -325,6 +333,11 @@ impl<R: ?Sized> ApiLimit<R> {
             window: self.window,
             given_back: AtomicU64::new(0),
             later,
+            windows: is_fixed.then(|| Windows {
+                clock: self.clock,
+                period: u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX),
+                end: AtomicU64::new(0),
+            }),
         };
         (self.cost, kept)
     }
@@ -356,6 +369,8 @@ pub(super) struct Kept {
     /// How much later than reported a window ends, because a request may arrive sooner after it was sent than the one
     /// whose response has reported it.
     later: Duration,
+    /// The windows, if they are fixed.
+    windows: Option<Windows>,
 }
 
 /// A charge of a limit, until the response.
@@ -390,14 +405,19 @@ impl Kept {
             let since = given_back.wrapping_sub(made.given_back);
             let used = window.used(self.limit).saturating_sub(since);
             let reset_after = window.reset_after.unwrap_or_default() + self.later;
-            self.limiter.follow(made.charge(), used, reset_after);
+            let others = self.limiter.follow(made.charge(), used, reset_after);
+            if let Some(windows) = &self.windows {
+                windows.follow(made.charge().at().saturating_add(reset_after));
+            }
+            if let Some(spacing) = &self.spacing {
+                spacing.others.store(others, Ordering::Relaxed);
+            }
         }
     }
 
     /// Keeps a charge until the response.
     pub(super) fn keep(&self, charge: Charge) -> Made {
-        let space =
-            |spacing: &Spacing| spacing.charge(charge.cost(), self.limiter.snapshot().available);
+        let space = |spacing: &Spacing| spacing.charge(&charge, self);
         Made {
             spaced: self.spacing.as_ref().map(space),
             given_back: self.given_back.load(Ordering::Relaxed),
@@ -454,17 +474,78 @@ pub(super) struct Spacing {
     /// It counts nanoseconds, so a charge keeps its length when less or more remains later. In units of the limit, a
     /// request that cost nearly all that remained would delay the next one by hours.
     pub(super) limiter: Arc<RateLimiter>,
+    pace: Pace,
+    /// The period of the limit, or the time in which its bucket refills, in nanoseconds.
     period: u64,
+    /// The use by others that counts beside the charges.
+    others: AtomicU64,
+}
+
+/// How the time until the next request depends on what remains, outside a fixed window.
+#[derive(Clone, Copy)]
+enum Pace {
+    Bucket,
+    Log,
 }
 
 impl Spacing {
-    /// Charges the time until the next request, for one that took `cost` and left `available`.
-    fn charge(&self, cost: u64, available: u64) -> Charge {
-        let (cost, available) = (u128::from(cost), u128::from(available));
-        let twice = (2 * (available + cost)).max(1);
-        let nanos = u128::from(self.period) * cost / twice;
-        // It is at most half the period.
-        self.limiter
-            .charge(u64::try_from(nanos).unwrap_or(u64::MAX))
+    /// Charges the time until the next request, for one with this charge.
+    fn charge(&self, charge: &Charge, limit: &Kept) -> Charge {
+        let (cost, left) = (charge.cost(), limit.limiter.snapshot());
+        let others = self.others.load(Ordering::Relaxed);
+        let for_us = left.limit.saturating_sub(others);
+        let [period, cost, available, for_us] =
+            [self.period, cost, left.available, for_us].map(u128::from);
+        let time_of = |part: u128, units: u128| part.saturating_mul(cost) / units.max(1);
+        let nanos = match (self.pace, &limit.windows) {
+            (_, Some(windows)) => {
+                // While calls are held, the limiter does not know its reset.
+                let reset_after = limit.limiter.decision(charge).reset_after.as_nanos();
+                let until_end = if reset_after <= 2 * period {
+                    reset_after
+                } else {
+                    windows.until_end().into()
+                };
+                // The microsecond is for the end as the limiter rounds it.
+                time_of(2 * until_end, available).min(until_end + 1000)
+            }
+            (Pace::Bucket, None) => time_of(period, 2 * (available + cost)),
+            (Pace::Log, None) => {
+                // What was sent in a burst becomes free in a burst, and is sent in one again. A limit of the pace
+                // dissolves it. It is above what becomes free, so that a client grows into what others give up.
+                let pace = time_of(period.saturating_mul(8), 9 * for_us);
+                time_of(period, 80 * (available + cost)).max(pace)
+            }
+        };
+        let nanos = u64::try_from(nanos.min(period)).unwrap_or(u64::MAX);
+        self.limiter.charge(nanos)
+    }
+}
+
+/// The windows of a limit, which all have the same length.
+struct Windows {
+    clock: Clock,
+    period: u64,
+    /// The tick at which one ends.
+    end: AtomicU64,
+}
+
+impl Windows {
+    /// Keeps the end that a response has shown. As in the limiter, later responses delay the end of the present window.
+    fn follow(&self, end: Tick) {
+        let now = self.clock.now().as_nanos();
+        let later = |known: u64| Some(end.as_nanos().max(if known > now { known } else { 0 }));
+        let order = Ordering::Relaxed;
+        let _ = self.end.fetch_update(order, order, later);
+    }
+
+    /// Returns the time until the present window ends.
+    fn until_end(&self) -> u64 {
+        let now = self.clock.now().as_nanos();
+        let end = self.end.load(Ordering::Relaxed);
+        match end.checked_sub(now) {
+            Some(left @ 1..) => left.min(self.period),
+            _ => self.period - (now - end) % self.period,
+        }
     }
 }
