@@ -635,3 +635,21 @@ proptest! {
         prop_assert_eq!(left(&limits), [98, 98]);
     }
 }
+
+/// While calls are held, the limiter does not know when its window ends.
+#[test]
+fn spaced_in_a_window_knows_its_end_while_calls_are_held() {
+    let clock = Clock::manual();
+    let tokens = limit(Unit::Tokens, &clock).hold(|tokens: &Tokens| *tokens);
+    let limits = ApiLimits::new([tokens.algorithm(Algorithm::FixedWindow).spaced()]);
+    let fields = [
+        ("x-ratelimit-remaining-tokens", "91"),
+        ("x-ratelimit-reset-tokens", "30s"),
+    ];
+    let usage = answered_with(entered(&limits, 9), 200, &fields);
+    assert!(!usage.is_settled());
+    clock.advance(Duration::from_secs(20));
+    drop(entered(&limits, 9));
+    // Twice the rest of the window, which begins a thousandth later, for 9 of 81.
+    drop(enters_after(&limits, &clock, 10_060_000_000 * 2 / 9));
+}

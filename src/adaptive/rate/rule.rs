@@ -22,7 +22,8 @@
 //!   remembered rate, so that a search begins sooner, and the search doubles the rate every 0.2
 //!   seconds up to there. Until then such a server refuses twice as often. A cut forgets 1 % of the
 //!   remembered rate.
-//! - If the throughput between two cuts is nearly zero, although a rate was found before, the server is down. Then
+//! - If the throughput between two cuts is nearly zero, although a rate was found before or nothing ever went through,
+//!   the server is down. Then
 //!   the rate has no plateau, does not fall below [`DOWN_RATE`], and the rule forgets nothing: the curve
 //!   searches as soon as half of the rate goes through.
 //! - `K` is longer if the refusal paused the client, or if the rate is low: see [`Curve`].
@@ -187,6 +188,10 @@ impl RateRule {
         let went_through = since_cut / active.max(1e-9);
         let nothing_goes = self.used == 0.0 && went_through < DOWN * self.rate;
         let plateau = self.plateau(went_through);
+        if nothing_goes && self.cuts > 0 && succeeded == 0 {
+            // It may have been down from the beginning.
+            self.remembered = self.initial.clamp(self.limits.0, self.limits.1);
+        }
         if nothing_goes && self.remembered > 0.0 {
             self.set_rate((KEPT * plateau).max(self.rate.min(DOWN_RATE)));
             self.curve = Curve::search(self.rate, self.remembered);

@@ -200,6 +200,7 @@ struct Naive {
     start: f64,
     cut: Option<Tick>,
     pause: Duration,
+    initial: f64,
 }
 
 impl Naive {
@@ -312,6 +313,9 @@ impl Naive {
         let (rate, used, active) = self.replay(Some(now));
         let through = (succeeded - self.begin.1) as f64 / active.max(1e-9);
         let none = used == 0.0 && 10.0 * through < rate;
+        if none && self.cut.is_some() && succeeded == 0 {
+            self.remembered = self.initial;
+        }
         let is_down = none && self.remembered > 0.0;
         let searched = self
             .plateau
@@ -381,6 +385,7 @@ proptest! {
             start: rule.rate,
             cut: None,
             pause: NO_PAUSE,
+            initial: rule.rate,
         };
         let (mut now, mut succeeded) = (Tick::default(), 0);
         for event in events {
