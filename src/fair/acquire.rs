@@ -130,7 +130,10 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     pub(super) fn one(handle: Arc<QueueClass<T, K>>) -> Self {
         Self {
             handle: Some(handle),
-            request: EntryRequest::new(1),
+            request: EntryRequest {
+                cost: 1,
+                runtime: None,
+            },
             methods: &EnterMethods {
                 enter: |throttle, _, tick| match tick {
                     Some(tick) => throttle.enter_as_of(tick),
@@ -149,7 +152,10 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     {
         Self {
             handle: Some(handle),
-            request: EntryRequest::new(n),
+            request: EntryRequest {
+                cost: n,
+                runtime: None,
+            },
             methods: &EnterMethods {
                 enter: |throttle, n, tick| match tick {
                     Some(tick) => throttle.cost(n).enter_as_of(tick),

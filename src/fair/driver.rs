@@ -275,7 +275,11 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                     }
                 }
                 // In the meantime it has become the turn of another cost, or of nobody.
-                Poll::Pending if locked.schedule.next_request() != Some(request) => {}
+                Poll::Pending
+                    if locked
+                        .schedule
+                        .next()
+                        .is_none_or(|(_, it)| it.request != request) => {}
                 Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
                     // In a runtime that cannot be entered, the waiter itself polls.

@@ -110,14 +110,6 @@ pub(super) struct EntryRequest {
     pub(super) runtime: Option<RuntimeId>,
 }
 
-impl EntryRequest {
-    /// Creates an entry for a cost, by a waiter that has not been polled yet.
-    pub(super) const fn new(cost: u64) -> Self {
-        let runtime = None;
-        Self { cost, runtime }
-    }
-}
-
 /// A waiter that was not served yet.
 pub(super) struct Waiter<T: Throttle> {
     pub(super) request: EntryRequest,
@@ -243,17 +235,16 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 }
 
 impl<T: Throttle, K> ClassState<T, K> {
-    /// Returns what a grant adds to the virtual start time. A weight is below 2^32, so a cost is never
-    /// free.
-    fn charge(&self, cost: u64) -> u128 {
-        per_weight(u128::from(cost) << FRACTION, self.entry.class.weight)
-    }
-
-    /// Returns the virtual start time of a grant. It is later if the class has not paid so much in
-    /// advance.
-    fn start_for(&self, cost: u64) -> u128 {
-        let missing = self.charge(cost.saturating_sub(self.deposit));
-        self.start.saturating_add(missing)
+    /// Returns the part of a cost that counts for the shares, and the virtual start time of a grant. It is
+    /// later if the class has not paid so much in advance.
+    fn start_for(&self, cost: u64, share: &Share) -> (u64, u128) {
+        let counted = match share {
+            Share::ByConcurrency => 1,
+            Share::ByCost => cost,
+        };
+        let missing = u128::from(counted.saturating_sub(self.deposit)) << FRACTION;
+        let missing = per_weight(missing, self.entry.class.weight);
+        (counted, self.start.saturating_add(missing))
     }
 }
 
@@ -376,11 +367,6 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         }
     }
 
-    /// Returns what the throttle is entered for next.
-    pub(super) fn next_request(&self) -> Option<EntryRequest> {
-        self.next().map(|(_, waiter)| waiter.request)
-    }
-
     /// Handles the return of a permit of a class.
     pub(super) fn released(&mut self, entry: &Entry<K>) {
         if entry.is_detached() {
@@ -397,22 +383,16 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
     /// Charges a class for a permit that one of its waiters receives.
     fn charge(&mut self, index: usize, cost: u64) {
-        let cost = self.counted(cost);
         let class = &mut self.classes[index];
         class.entry.hold();
-        let start = class.start_for(cost);
-        let virtual_time = &mut self.virtual_times[usize::from(class.entry.class.priority)];
+        let (cost, start) = class.start_for(cost, &self.share);
+        let settings = &class.entry.class;
+        let virtual_time = &mut self.virtual_times[usize::from(settings.priority)];
         *virtual_time = start.max(*virtual_time);
-        class.start = start.saturating_add(class.charge(cost));
         class.deposit = class.deposit.max(cost);
-    }
-
-    /// Returns the part of a cost that counts for the shares.
-    fn counted(&self, cost: u64) -> u64 {
-        match self.share {
-            Share::ByConcurrency => 1,
-            Share::ByCost => cost,
-        }
+        // A weight is below 2^32, so a cost is never free.
+        let cost = per_weight(u128::from(cost) << FRACTION, settings.weight);
+        class.start = start.saturating_add(cost);
     }
 
     fn is_lifo(&self, class: &ClassState<T, K>) -> bool {
@@ -429,11 +409,11 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let settings = class.entry.class;
         let (mut rank, mut promotion) = (None, None);
         let next = self.next_of(class);
-        let cost = next.map_or(0, |(_, next)| self.counted(next.request.cost));
+        let cost = next.map_or(0, |(_, next)| next.request.cost);
         let class = &mut self.classes[index];
         if let Some((&number, oldest)) = class.waiters.first_key_value() {
             let (level, rises) = level(&settings, self.aging, oldest.since, self.now);
-            promotion = rises.or_else(|| newest_goes(&settings, oldest.since, self.now));
+            promotion = rises;
             let held = class.entry.held();
             if held < settings.max_concurrency.into() {
                 if !self.eligible.contains(index) {
@@ -447,7 +427,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
                 };
                 let levels = u128::from(u16::from_be_bytes([!level, settings.priority])) << SHARE;
                 let share = share.min((1 << SHARE) - 1);
-                rank = Some((levels | share, class.start_for(cost), number));
+                let (_, start) = class.start_for(cost, &self.share);
+                rank = Some((levels | share, start, number));
             }
         } else {
             class.entry.set_notice(false);
@@ -471,11 +452,19 @@ fn per_weight(amount: u128, weight: u32) -> u128 {
     }
 }
 
-/// Returns the level of a class whose oldest waiter joined at `since`, and the tick at which it rises.
+/// Returns the level of a class whose oldest waiter joined at `since`, and the tick at which it rises, or the newest waiter
+/// goes first.
 #[inline]
 fn level(class: &Class, aging: Option<Duration>, since: Tick, now: Tick) -> (u8, Option<Tick>) {
     // If the newest is served first, the oldest would raise the level for ever, and not go.
-    let Some(period) = aging.filter(|_| class.adaptive_lifo.is_none()) else {
+    if let Some(limit) = class.adaptive_lifo {
+        let goes = since.saturating_add(limit.saturating_add(Duration::from_nanos(1)));
+        return (
+            class.priority,
+            (goes > now && !goes.is_never()).then_some(goes),
+        );
+    }
+    let Some(period) = aging else {
         return (class.priority, None);
     };
     let waited = now.saturating_since(since);
@@ -485,12 +474,4 @@ fn level(class: &Class, aging: Option<Duration>, since: Tick, now: Tick) -> (u8,
     // The highest level does not change any more.
     let rises = (level < u8::MAX && !rises.is_never()).then_some(rises);
     (level, rises)
-}
-
-/// Returns the tick at which the newest waiter of a class goes first, if that is to come.
-#[inline]
-fn newest_goes(class: &Class, since: Tick, now: Tick) -> Option<Tick> {
-    let limit = class.adaptive_lifo?;
-    let goes = since.saturating_add(limit.saturating_add(Duration::from_nanos(1)));
-    (goes > now && !goes.is_never()).then_some(goes)
 }

@@ -206,9 +206,10 @@ impl Simulation {
                     if now >= WARM {
                         self.others.count(said);
                     }
-                    match said.admitted {
-                        true => self.others(0, 0),
-                        false => self.others(refusals + 1, said.retry_after),
+                    if said.admitted {
+                        self.others(0, 0);
+                    } else {
+                        self.others(refusals + 1, said.retry_after);
                     }
                 }
                 Event::Arrive(request) => self.arrive(now, request),
