@@ -23,7 +23,7 @@
 //!    permit or error is in `results` until the waiter collects it. The maps are B-trees: no call
 //!    moves or frees more than a few waiters, however many wait.
 //! 7. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not
-//!    in use, the one that loses least.
+//!    in use, the one that loses least of its start. Deposits do not count.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -388,7 +388,13 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let (cost, start) = class.start_for(cost, &self.share);
         let settings = &class.entry.class;
         let virtual_time = &mut self.virtual_times[usize::from(settings.priority)];
-        *virtual_time = start.max(*virtual_time);
+        // With aging a class may be served before its start, which says nothing about the others.
+        let served = if self.aging.is_none() {
+            start
+        } else {
+            class.start
+        };
+        *virtual_time = served.max(*virtual_time);
         class.deposit = class.deposit.max(cost);
         // A weight is below 2^32, so a cost is never free.
         let cost = per_weight(u128::from(cost) << FRACTION, settings.weight);

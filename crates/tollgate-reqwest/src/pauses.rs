@@ -403,6 +403,7 @@ where
             let copy = copy.flatten();
             let (charges, mut permit) = (charges.disarm(), permit.disarm());
             let mut response = next.clone().run(request, extensions).await?;
+            let arrived = SystemTime::now();
             if let (Some(on_answer), Some(permit)) = (&self.on_answer, &mut permit) {
                 on_answer(permit, &response, call.latency().unwrap_or_default());
             }
@@ -411,7 +412,7 @@ where
                 (response, class) = refusals.read(response, class).await;
             }
             let (status, headers) = (response.status(), response.headers());
-            let usage = charges.map(|it| it.answered(status, headers, class, SystemTime::now()));
+            let usage = charges.map(|it| it.answered(status, headers, class, arrived));
             let may_retry = copy.as_ref().is_some_and(|it| (self.retry_if)(it, status));
             let responded = self.gate_of_response(&response);
             let responded = responded.as_ref().unwrap_or(&gate);

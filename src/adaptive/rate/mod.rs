@@ -72,8 +72,8 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// every 0.2 seconds until it reaches the remembered rate:
 ///
 /// - After an outage in which everything was refused, it finds the rate of 500 per second again in
-///   4 seconds, and in 8 if the server sent `Retry-After: 5`. During the outage it does not fall below three
-///   per second.
+///   4 seconds, and in 8 if the server sent `Retry-After: 5`. Once nothing goes through, it does not fall below
+///   three per second.
 /// - After a minute at a tenth of 300 per second it finds the rate again in 6 seconds. That minute
 ///   has one refusal in four seconds, not in seven; with a server that stays slow this lasts for
 ///   six minutes.
@@ -164,7 +164,7 @@ const fn quota(rate: f64, burst: u64) -> Quota {
 /// other than [`rate`](Self::rate) is a use.
 impl AdaptiveRate {
     const_fn! {
-        /// Creates a limiter that finds a rate from 1 to 1,000,000 per second.
+        /// Creates a limiter that finds a rate from 0.001 to 1,000,000 per second.
         ///
         /// # Examples
         ///

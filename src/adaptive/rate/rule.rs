@@ -4,7 +4,7 @@
 //! 1. The rate is finite and within the limits, for every input.
 //! 2. A refusal cuts the rate only if the request began some time after the last cut: before that,
 //!    requests show the old rate. So the refusals of one overload cut once. After a cut the rate is
-//!    at most 0.85 of the rate before, and at least 0.85 of half of it.
+//!    at most 0.85 of the rate before, and at least 0.85 of half of it, unless the server is down.
 //! 3. The rate grows only with time in which at least half of it was used. Time without requests, a
 //!    pause for example, counts neither for the growth nor for the throughput.
 //!
@@ -188,13 +188,15 @@ impl RateRule {
         let went_through = since_cut / active.max(1e-9);
         let nothing_goes = self.used == 0.0 && went_through < DOWN * self.rate;
         let plateau = self.plateau(went_through);
-        if nothing_goes && self.cuts > 0 && succeeded == 0 {
-            // It may have been down from the beginning.
-            self.remembered = self.initial.clamp(self.limits.0, self.limits.1);
-        }
-        if nothing_goes && self.remembered > 0.0 {
+        // The server may have been down from the beginning.
+        let found = if succeeded == 0 && self.cuts > 0 {
+            self.initial
+        } else {
+            self.remembered
+        };
+        if nothing_goes && found > 0.0 {
             self.set_rate((KEPT * plateau).max(self.rate.min(DOWN_RATE)));
-            self.curve = Curve::search(self.rate, self.remembered);
+            self.curve = Curve::search(self.rate, found);
         } else {
             self.remembered *= REMEMBERED;
             let searched = self.curve.searches_at(self.used);

@@ -293,3 +293,57 @@ fn acquire_in_adaptive_lifo_order_of_calls_of_random_lengths_answers_in_time() {
         assert!(fifo < of_fifo / 5, "{fifo} of {of_fifo}");
     }
 }
+
+/// Returns by how much a class was behind its ideal part of what was admitted, at most, in largest costs. Ten classes with
+/// random weights always have two waiting callers with random costs of 1 to 20.
+fn lag(seed: u64, most_weight: u32) -> f64 {
+    const LARGEST: u32 = 20;
+    let mut random = Random::new(seed);
+    let weights: Vec<u32> = (0..10).map(|_| 1 + random.below(most_weight)).collect();
+    let all: u32 = weights.iter().sum();
+    let clock = Clock::manual();
+    let rate = RateLimiter::new(Quota::per_second(1000).burst(LARGEST.into())).clock(&clock);
+    drop(rate.try_acquire_many(LARGEST.into()));
+    let of = weights.clone();
+    let queue = FairQueue::new(Arc::new(rate))
+        .classes(move |key: &usize| Class::new().weight(of[*key]))
+        .share(Share::ByCost)
+        .clock(&clock);
+    let mut ask = |class: usize| {
+        let cost = 1 + u64::from(random.below(LARGEST));
+        (cost, Waiter::parked(queue.class(class).acquire_many(cost)))
+    };
+    let mut waiting: Vec<_> = (0..10)
+        .map(|class| VecDeque::from([ask(class), ask(class)]))
+        .collect();
+    let (mut admitted, mut behind) = ([0.0; 10], 0.0_f64);
+    for _ in 0..20_000 {
+        clock.advance(MILLISECOND);
+        for class in 0..10 {
+            while waiting[class]
+                .front()
+                .is_some_and(|(_, wait)| wait.wakes() > 0)
+            {
+                let (cost, mut wait) = waiting[class].pop_front().expect("it waits");
+                assert_eq!(wait.granted().cost(), cost);
+                admitted[class] += cost as f64;
+                waiting[class].push_back(ask(class));
+            }
+        }
+        let sum: f64 = admitted.iter().sum();
+        for (weight, admitted) in weights.iter().zip(admitted) {
+            behind = behind.max(sum * f64::from(*weight) / f64::from(all) - admitted);
+        }
+    }
+    behind / f64::from(LARGEST)
+}
+
+#[test]
+fn acquire_by_cost_is_behind_its_ideal_share_by_less_than_the_bound() {
+    for (most_weight, bound) in [(4, 2.5), (100, 10.0)] {
+        let lags: Vec<f64> = (0..20).map(|seed| lag(seed, most_weight)).collect();
+        let most = lags.iter().copied().fold(0.0, f64::max);
+        println!("weights of 1 to {most_weight}: {most:.1} largest costs behind");
+        assert!(most < bound, "{lags:?}");
+    }
+}

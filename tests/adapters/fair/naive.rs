@@ -202,10 +202,14 @@ impl Model {
         let cost = self.counted(waiter);
         let class = &mut self.classes[waiter.class];
         class.held += 1;
+        let mut served = class.start;
         class.start += cost.saturating_sub(class.deposit) * SCALE / class.weight;
         class.deposit = class.deposit.max(cost);
+        if self.aging.is_none() {
+            served = class.start;
+        }
         let virtual_time = &mut self.virtual_times[usize::from(class.priority)];
-        *virtual_time = class.start.max(*virtual_time);
+        *virtual_time = served.max(*virtual_time);
         class.finish = class.start + cost * SCALE / class.weight;
         class.start = class.finish;
         self.served.push((waiter.id, Ok(waiter.cost)));

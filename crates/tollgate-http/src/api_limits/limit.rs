@@ -406,7 +406,7 @@ impl Kept {
             let used = window.used(self.limit).saturating_sub(since);
             let reset_after = window.reset_after.unwrap_or_default() + self.later;
             let others = self.limiter.follow(made.charge(), used, reset_after);
-            if let Some(windows) = &self.windows {
+            if let (Some(windows), Some(_)) = (&self.windows, window.reset_after) {
                 windows.follow(made.charge().at().saturating_add(reset_after));
             }
             if let Some(spacing) = &self.spacing {

@@ -33,7 +33,7 @@ impl Budget {
             .saturating_sub(by_calls.saturating_add(by_time));
         let is_left = missing + REPEAT <= MOST * REPEAT;
         self.missing = if is_left { missing + REPEAT } else { missing };
-        (self.calls, self.at) = (calls, now);
+        (self.calls, self.at) = (calls, self.at.max(now));
         is_left
     }
 }

@@ -226,8 +226,8 @@ impl<O: Display> Call<O> {
         };
         if may {
             // The last attempt may have failed without a response.
+            let is_repeat = self.repeats > 0 || self.sent.is_some();
             self.end_attempt();
-            let is_repeat = self.repeats > 0;
             let counter = self.shared.begin_flight(&self.origin, is_repeat);
             self.sent = Some((now, counter));
         } else if let Some(redirected) = &mut self.redirected {

@@ -190,8 +190,9 @@ impl Shared {
     /// Takes a repeat from the budget of an origin, if there is one.
     pub(super) fn take_repeat(&self, name: &str, now: Tick) -> bool {
         let index = self.counter(&name);
-        let requests = self.counters[index].requests.load(Ordering::Relaxed);
         let mut table = self.lock();
+        // Under the lock it never falls.
+        let requests = self.counters[index].requests.load(Ordering::Relaxed);
         let budget = table.budgets.entry(index).or_default();
         budget.take((requests / CALL) as u32, now)
     }

@@ -1,6 +1,6 @@
 -- Rules that keep a debt: GCRA, and in steps the token bucket, the fixed window and sub-intervals.
 --
--- The value of the key is d:t:d:p:c:g:x, or d:t:d:p:c:g:x:r: the letter d, which marks this kind of limit, and whole
+-- The value of the key is d:t:d:p:c:g:x, and perhaps reservations: the letter d, which marks this kind of limit, and whole
 -- numbers:
 --   t  the microsecond of the last write; in steps, it may be later, after the clock was set back
 --   d  the debt at that time, in units
@@ -8,7 +8,6 @@
 --   c  the number of all tokens ever charged, modulo 2^46
 --   g  the microsecond in which the key was created, which distinguishes it from an earlier one
 --   x  the microsecond until which the key is kept at least
---   r  the microsecond of the last reservation that is to come
 -- A token takes p units. In each microsecond `count` units are paid off; in steps, `count` at each
 -- multiple of the period. Nothing is rounded, so nothing is lost. A change of the count converts
 -- nothing; a change of p converts the debt, rounded up.
@@ -18,7 +17,7 @@
 local POSITIONS = 70368744177664 -- 2^46
 
 local function open(key, count, period, burst, step)
-  local self = { limit = burst, reserved = 0 }
+  local self = { limit = burst, reserved = 0, before = 0, skipped = 0, last = 0 }
   local unit = step == 1 and 1 or period
   local most = burst * unit
   -- The debt was paid off until `at`: now, or later if the server's clock was set back.
@@ -32,10 +31,10 @@ local function open(key, count, period, burst, step)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vd, vp, vc, vg, vx, vr = value:match('^d:(%d+):(%d+):([1-9]%d*):(%d+):(%d+):(%d+):?(%d*)$')
+    local vt, vd, vp, vc, vg, vx, vr = value:match('^d:(%d+):(%d+):([1-9]%d*):(%d+):(%d+):(%d+)(.*)$')
     local t, p = stored(vt), stored(vp, MOST)
     d, c, g, x = stored(vd, MOST), stored(vc, POSITIONS), stored(vg), stored(vx)
-    if vr ~= '' then self.reserved = stored(vr) end
+    if vr and vr ~= '' then read_reservations(self, vr) end
     if p ~= unit then
       -- The debt in whole tokens, and the rest.
       local whole = div_down(d, p)
@@ -55,6 +54,7 @@ local function open(key, count, period, burst, step)
         -- Nobody knows how much was paid off since earlier charges, so they cannot be refunded.
         c, g = 0, now
         self.stale = true
+        move_reservations(self, t - at)
       end
     else
       d = math.max(0, d - paid(t))
@@ -81,8 +81,13 @@ local function open(key, count, period, burst, step)
   -- Charges n. A reservation in steps counts from the step of its microsecond on: what the steps before that would pay off
   -- beyond the debt, is lost to them.
   function self.charge(n, from)
-    if step == 1 and from then
-      d = math.max(d, (div_down(from, period) - div_down(at, period)) * count)
+    if from then
+      local skipped = 0
+      if step == 1 then
+        skipped = math.max(0, (div_down(from, period) - div_down(at, period)) * count - d)
+      end
+      d = d + skipped
+      add_reservation(self, from, skipped, (c + n) % POSITIONS)
     end
     local units = math.min(n * unit, MOST - d)
     d = d + units
@@ -104,6 +109,7 @@ local function open(key, count, period, burst, step)
     local least = math.max(d - since * unit, n * unit - paid(charged))
     local units = math.max(0, math.min(n * unit, least, d))
     d = d - units
+    d = math.max(0, d - drop_reservation(self, position))
     if since == 0 then c = (c - n) % POSITIONS end
     if units > 0 then self.stale = true end
     return div_down(units, unit)
@@ -124,8 +130,7 @@ local function open(key, count, period, burst, step)
       -- Twice the necessary time, so that not every call has to prolong it.
       local time = math.min(MOST, math.max(needed(), 2 * lasting(d) + 1000000))
       local value = string.format('d:%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', at, d, unit, c, g, now + time)
-      if self.reserved > now then value = value .. string.format(':%.0f', self.reserved) end
-      keep(key, value, time)
+      keep(key, value .. written_reservations(self), time)
     end
   end
 

@@ -2,11 +2,10 @@
 --
 -- The key is a sorted set with a member for each charge of 1, scored by the microsecond of the
 -- charge. The member is its number, in twenty digits, so that those of one microsecond are in
--- order. One more member, with an infinite score, so that it is the last one, is t:c:g or t:c:g:r:
+-- order. One more member, with an infinite score, so that it is the last one, is t:c:g, and perhaps reservations:
 --   t  the microsecond of the last write
 --   c  the number of the next charge
 --   g  the microsecond in which the key was created, which distinguishes it from an earlier one
---   r  the microsecond of the last reservation that is to come
 --
 -- All data is in one key. Of two keys, a cluster could have one in another slot, or on its way to
 -- another node, and a server without memory could evict one.
@@ -14,21 +13,22 @@
 -- rule: count, period, burst (which is the count)
 
 local function open(key, most, period)
-  local self = { limit = most, reserved = 0 }
+  local self = { limit = most, reserved = 0, before = 0, skipped = 0, last = 0 }
   local c, g = 0, now
   local has_gaps = false
 
   local last = redis.call('ZRANGE', key, -1, -1)[1]
   if last then
-    local vt, vc, vg, vr = last:match('^(%d+):(%d+):(%d+):?(%d*)$')
+    local vt, vc, vg, vr = last:match('^(%d+):(%d+):(%d+)(.*)$')
     local back = stored(vt) - now
     c, g = stored(vc), stored(vg)
-    if vr ~= '' then self.reserved = stored(vr) end
+    if vr and vr ~= '' then read_reservations(self, vr) end
     if back > 0 then
       -- The server's clock was set back: all scores move back with it.
       for _, member in ipairs(redis.call('ZRANGE', key, 0, -2)) do
         redis.call('ZINCRBY', key, string.format('%.0f', -back), member)
       end
+      move_reservations(self, back)
       self.stale = true
     end
   end
@@ -59,6 +59,7 @@ local function open(key, most, period)
 
   -- Charges n, which count from a microsecond on. All of a reservation count from its own.
   function self.charge(n, from)
+    if from then add_reservation(self, from, 0, c + n) end
     -- Each unit is a member, and the server must not have too many of them.
     if n > 65536 then fail('an argument is too large: ' .. n) end
     for _ = 1, n do
@@ -80,7 +81,12 @@ local function open(key, most, period)
     if given > 0 then
       held = held - given
       self.stale = true
-      if self.reserved > now then c = c - n else has_gaps = true end
+      if self.reserved > now then
+        c = c - n
+        drop_reservation(self, position)
+      else
+        has_gaps = true
+      end
     end
     return given
   end
@@ -110,8 +116,7 @@ local function open(key, most, period)
       local reset = self.reset()
       if last then redis.call('ZREM', key, last) end
       local state = string.format('%.0f:%.0f:%.0f', now, c, g)
-      if self.reserved > now then state = state .. string.format(':%.0f', self.reserved) end
-      redis.call('ZADD', key, '+inf', state)
+      redis.call('ZADD', key, '+inf', state .. written_reservations(self))
       redis.call('PEXPIRE', key, millis(reset))
     end
   end

@@ -48,7 +48,6 @@ elseif what == 'reserve' then
   wait = limit.wait(number(6))
   if wait <= number(7) then
     limit.charge(number(6), now + wait)
-    limit.reserved = math.max(limit.reserved, now + wait)
     done = 1
   end
 elseif what == 'give' then

@@ -50,6 +50,41 @@ local function stored(text, most)
   return number
 end
 
+-- Reservations. A limit has the microsecond of the last one that is to come, or 0; that of one before it; how much the last one
+-- has skipped: what lies before it, and is too little for it; and its ticket. The key has them as ':r:q:s:c' while one is to
+-- come.
+
+-- Reads them from the end of a value.
+local function read_reservations(self, text)
+  local r, q, s, c = text:match('^:(%d+):(%d+):(%d+):(%d+)$')
+  self.reserved, self.before, self.skipped, self.last = stored(r), stored(q), stored(s), stored(c)
+end
+
+-- The clock was set back by this many microseconds.
+local function move_reservations(self, back)
+  self.reserved = math.max(0, self.reserved - back)
+  self.before = math.max(0, self.before - back)
+end
+
+local function add_reservation(self, at, skipped, ticket)
+  self.before = self.reserved > now and self.reserved or 0
+  self.reserved = math.max(self.reserved, at)
+  self.skipped, self.last = skipped, ticket
+end
+
+-- A charge was given back. Returns what it had skipped, if it was the last one that is to come.
+local function drop_reservation(self, ticket)
+  if self.reserved <= now or ticket ~= self.last then return 0 end
+  local skipped = self.skipped
+  self.reserved, self.skipped = self.before, 0
+  return skipped
+end
+
+local function written_reservations(self)
+  if self.reserved <= now then return '' end
+  return string.format(':%.0f:%.0f:%.0f:%.0f', self.reserved, self.before, self.skipped, self.last)
+end
+
 -- A whole number from the caller, small enough to calculate with.
 local function argument(index)
   local value = tonumber(ARGV[index])

@@ -28,7 +28,10 @@ for index = 1, #KEYS do
   local limit = open(KEYS[index], number(1), number(2), number(3), number(4))
   limits[index], costs[index], waits[index] = limit, number(5), 0
   if what == 'give' then
-    for offset = 5, size - 1, 4 do
+    -- As in one.lua.
+    local first, last, by = 5, size - 4, 4
+    if limit.reserved > now then first, last, by = last, first, -by end
+    for offset = first, last, by do
       limit.give(number(offset), number(offset + 1), number(offset + 2), number(offset + 3))
     end
   elseif what == 'charge' then

@@ -1,7 +1,7 @@
 -- The sliding window by estimate: admissions of the previous window count in proportion to the part
 -- of that window that lies within the last period.
 --
--- The value of the key is w:t:n:m:p:g, or w:t:n:m:p:g:r: the letter w, which marks this kind of limit, and whole
+-- The value of the key is w:t:n:m:p:g, and perhaps reservations: the letter w, which marks this kind of limit, and whole
 -- numbers:
 --   t  the microsecond of the last write; it may be later, after the clock was set back. Windows
 --      begin at the multiples of the period
@@ -9,12 +9,11 @@
 --   m  admitted in the window before
 --   p  the period in microseconds
 --   g  the microsecond in which the key was created, which distinguishes it from an earlier one
---   r  the microsecond of the last reservation that is to come
 --
 -- rule: count, period, burst (which is the count)
 
 local function open(key, most, period)
-  local self = { limit = most, reserved = 0 }
+  local self = { limit = most, reserved = 0, before = 0, skipped = 0, last = 0 }
   -- Windows were counted until `at`: now, or later if the server's clock was set back.
   local count, previous, g, at, written = 0, 0, now, now, 0
 
@@ -28,8 +27,8 @@ local function open(key, most, period)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vn, vm, vp, vg, vr = value:match('^w:(%d+):(%d+):(%d+):(%d+):(%d+):?(%d*)$')
-    if vr and vr ~= '' then self.reserved = stored(vr) end
+    local vt, vn, vm, vp, vg, vr = value:match('^w:(%d+):(%d+):(%d+):(%d+):(%d+)(.*)$')
+    if vr and vr ~= '' then read_reservations(self, vr) end
     local t, p = stored(vt), stored(vp, MOST)
     count, previous, g, written = stored(vn, MOST), stored(vm, MOST), stored(vg), t
     -- The server's clock was set back: what was admitted counts in the current window, which is not
@@ -44,6 +43,7 @@ local function open(key, most, period)
         -- Nobody knows in which windows earlier charges count, so they cannot be refunded.
         g = now
         self.stale = true
+        move_reservations(self, t - at)
       end
     else
       later(div_down(now, period) - div_down(t, period))
@@ -84,16 +84,24 @@ local function open(key, most, period)
   -- Charges n. A reservation counts in the window of its microsecond: the windows before that have no room for it, so
   -- they are full.
   function self.charge(n, from)
-    local windows = from and div_down(from, period) - index or 0
-    count = math.min(MOST, math.max(count, windows * most) + n)
+    if from then
+      local skipped = math.max(0, (div_down(from, period) - index) * most - count)
+      count = count + skipped
+      add_reservation(self, from, skipped, at)
+    end
+    count = math.min(MOST, count + n)
     self.stale = true
   end
 
   -- Refunds a charge. Each window since then has absorbed its part of an excess. The part that
   -- counts longest is refunded last, because it may belong to another charge. While reservations are to come,
-  -- only the last charge is refunded, as in debt.lua; it is known by the microsecond of the last write.
+  -- only the last charge is refunded, as in debt.lua; it is known by the microsecond of the last write, unless the clock
+  -- was set back.
   function self.give(n, charged, made)
-    if made ~= g or charged ~= written and self.reserved > now then return 0 end
+    if made ~= g then return 0 end
+    if self.reserved > now and (charged ~= written or at ~= now) then return 0 end
+    local asked = n
+    n = n + drop_reservation(self, charged)
     local passed = index - div_down(charged, period)
     local before, beyond = 0, math.min(n, count)
     if passed > 0 then
@@ -103,7 +111,7 @@ local function open(key, most, period)
     end
     previous, count = previous - before, count - beyond
     if before + beyond > 0 then self.stale = true end
-    return before + beyond
+    return math.min(asked, before + beyond)
   end
 
   function self.free()
@@ -126,8 +134,7 @@ local function open(key, most, period)
       redis.call('DEL', key)
     else
       local value = string.format('w:%.0f:%.0f:%.0f:%.0f:%.0f', at, count, previous, period, g)
-      if self.reserved > now then value = value .. string.format(':%.0f', self.reserved) end
-      keep(key, value, self.reset())
+      keep(key, value .. written_reservations(self), self.reset())
     end
   end
 

@@ -191,3 +191,103 @@ fn give_of_the_last_reservations_makes_room_for_the_next() {
         assert_eq!(reserve(&mut engine).wait, four[2].wait);
     }
 }
+
+const KINDS: [(Kind, bool); 4] = [
+    (Kind::Debt, false),
+    (Kind::Debt, true),
+    (Kind::Window, true),
+    (Kind::Log, true),
+];
+
+/// A reservation that is given back at once leaves nothing behind, whatever it has skipped.
+#[test]
+fn give_of_the_last_reservation_again_and_again_changes_no_wait() {
+    for (kind, step) in KINDS {
+        for (count, n) in [(1, 1), (4, 3), (4, 4)] {
+            let told = Told {
+                kind,
+                count,
+                period: 1_000,
+                burst: count,
+                step,
+            };
+            let mut now = BEGIN;
+            let mut engine = Engine::new(now);
+            engine.call(told, "take", &[count.div_ceil(2)]);
+            let mut waits = Vec::new();
+            for _ in 0..20 {
+                now += 1;
+                engine.set(now);
+                let answer = engine.call(told, "reserve", &[n, 1 << 40]);
+                let [position, made] = answer.ticket;
+                waits.push(now + answer.wait);
+                engine.call(told, "give", &[n, position, made, now]);
+                let free = engine.call(told, "peek", &[1]).free;
+                assert_eq!(free, count - count.div_ceil(2), "{told:?}");
+            }
+            assert!(
+                waits.iter().all(|wait| *wait == waits[0]),
+                "{told:?} {waits:?}"
+            );
+        }
+    }
+}
+
+/// The last reservation was given back, so nothing is to come, and refunds are as usual.
+#[test]
+fn give_after_all_reservations_were_given_back_refunds() {
+    for (kind, step) in KINDS {
+        let told = Told {
+            kind,
+            count: 4,
+            period: 1_000,
+            burst: 4,
+            step,
+        };
+        let mut engine = Engine::new(BEGIN);
+        let first = engine.call(told, "take", &[2]).ticket;
+        engine.set(BEGIN + 1);
+        let reserved = engine.call(told, "reserve", &[4, 1 << 40]).ticket;
+        engine.call(told, "give", &[4, reserved[0], reserved[1], BEGIN + 1]);
+        engine.set(BEGIN + 2);
+        engine.call(told, "take", &[1]);
+        assert_eq!(
+            engine
+                .call(told, "give", &[2, first[0], first[1], BEGIN])
+                .done,
+            if step { 2 } else { 1 }
+        );
+    }
+}
+
+/// A reservation that is over by a clock that was set back bars no refunds until the clock is there again.
+#[test]
+fn give_after_the_clock_was_set_back_refunds_when_no_reservation_is_to_come() {
+    for (kind, step) in KINDS {
+        let told = Told {
+            kind,
+            count: 4,
+            period: 1_000_000,
+            burst: 4,
+            step,
+        };
+        let begin = BEGIN.next_multiple_of(told.period);
+        let mut now = begin + 1_000 * told.period;
+        let mut engine = Engine::new(now);
+        engine.call(told, "take", &[4]);
+        engine.call(told, "reserve", &[1, 1 << 40]);
+        now = begin;
+        engine.set(now);
+        // A call notices it.
+        engine.call(told, "charge", &[1]);
+        now += 5 * told.period;
+        engine.set(now);
+        let [position, made] = engine.call(told, "take", &[1]).ticket;
+        engine.call(told, "take", &[1]);
+        assert_eq!(
+            engine.call(told, "give", &[1, position, made, now]).done,
+            1,
+            "{told:?}"
+        );
+    }
+}

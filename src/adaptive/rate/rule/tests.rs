@@ -201,6 +201,8 @@ struct Naive {
     cut: Option<Tick>,
     pause: Duration,
     initial: f64,
+    /// The rate below which a search without a plateau is faster.
+    searches_to: f64,
 }
 
 impl Naive {
@@ -213,7 +215,7 @@ impl Naive {
         let (_, mut succeeded) = self.begin;
         let remembered = match self.plateau {
             Some(plateau) => self.usual(plateau),
-            None => self.remembered,
+            None => self.searches_to,
         };
         let stretch = match self.plateau {
             Some(plateau) => self.least_recovery(plateau) / 75_f64.cbrt(),
@@ -313,10 +315,8 @@ impl Naive {
         let (rate, used, active) = self.replay(Some(now));
         let through = (succeeded - self.begin.1) as f64 / active.max(1e-9);
         let none = used == 0.0 && 10.0 * through < rate;
-        if none && self.cut.is_some() && succeeded == 0 {
-            self.remembered = self.initial;
-        }
-        let is_down = none && self.remembered > 0.0;
+        let is_unseen = self.cut.is_some() && succeeded == 0;
+        let is_down = none && (is_unseen || self.remembered > 0.0);
         let searched = self
             .plateau
             .is_none_or(|it| used >= 2.0 * self.recovery(it))
@@ -334,6 +334,11 @@ impl Naive {
         if known && found > self.remembered {
             self.remembered = found;
         }
+        self.searches_to = if is_unseen {
+            self.initial
+        } else {
+            self.remembered
+        };
         let after = self.after(now, pause);
         let least = if is_down { rate.min(3.0) } else { 0.0 };
         self.rate = (0.85 * found).max(least).clamp(LIMITS.0, LIMITS.1);
@@ -385,7 +390,8 @@ proptest! {
             start: rule.rate,
             cut: None,
             pause: NO_PAUSE,
-            initial: rule.rate,
+            initial: start,
+            searches_to: 0.0,
         };
         let (mut now, mut succeeded) = (Tick::default(), 0);
         for event in events {
