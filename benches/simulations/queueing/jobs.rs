@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use oorandom::Rand64;
 
-use crate::scenarios::{Client, Law, Phase, Scenario};
+use crate::scenarios::{Client, Law, Scenario};
 
 /// A nanosecond of simulated time.
 pub(crate) type Nanos = u64;
@@ -23,6 +23,24 @@ pub(crate) struct Job {
     pub(crate) gives_up: Nanos,
     /// In units of the mean service time.
     pub(crate) work: f64,
+    /// The seconds that it takes if the server does nothing else.
+    pub(crate) alone: f64,
+    /// How many times it was made before.
+    pub(crate) tries: u8,
+}
+
+impl Job {
+    /// Returns the same request, made at another time.
+    pub(crate) fn again(self, at: Nanos) -> Self {
+        let later = at - self.at;
+        Self {
+            at,
+            deadline: self.deadline + later,
+            gives_up: self.gives_up + later,
+            tries: self.tries + 1,
+            ..self
+        }
+    }
 }
 
 /// An answer is good within this many mean service times of arrival.
@@ -42,12 +60,16 @@ pub(crate) fn jobs(scenario: &Scenario, seed: u64) -> Vec<Job> {
             }
             let at = at as Nanos;
             let after = |services: f64| at + (services * phase.service * SECOND as f64) as Nanos;
+            let client = random.client(&scenario.clients);
+            let work = random.work(phase.law.unwrap_or(scenario.law));
             let job = Job {
                 at,
-                client: random.client(&scenario.clients),
-                deadline: after(PATIENCE),
+                client,
+                deadline: after(PATIENCE + scenario.network / phase.service),
                 gives_up: after(scenario.patience),
-                work: random.work(scenario.law),
+                work,
+                alone: work * phase.service + scenario.network,
+                tries: 0,
             };
             let client = scenario.clients[job.client];
             let starts = (client.starts * SECOND as f64) as Nanos;
@@ -61,9 +83,9 @@ pub(crate) fn jobs(scenario: &Scenario, seed: u64) -> Vec<Job> {
 
 /// Returns the 99th percentile of the time in service, in seconds, of the requests that arrive in a
 /// phase, if each had the server to itself.
-pub(crate) fn p99_alone(jobs: &[Job], phase: &Phase, span: &Range<Nanos>) -> f64 {
+pub(crate) fn p99_alone(jobs: &[Job], span: &Range<Nanos>) -> f64 {
     let in_phase = jobs.iter().filter(|job| span.contains(&job.at));
-    let mut alone: Vec<_> = in_phase.map(|job| job.work * phase.service).collect();
+    let mut alone: Vec<_> = in_phase.map(|job| job.alone).collect();
     p99(&mut alone)
 }
 
@@ -117,6 +139,18 @@ impl Random {
                 // The mean is 1: short·(1 − p) + long·p.
                 let is_long = self.0.rand_float() < (1.0 - short) / (long - short);
                 if is_long { long } else { short }
+            }
+            Law::Cache { slow, ratio } => {
+                let value = if self.0.rand_float() < slow {
+                    ratio
+                } else {
+                    1.0
+                };
+                let varied = value * (0.8 + 0.4 * self.0.rand_float());
+                varied / (1.0 - slow + slow * ratio)
+            }
+            Law::Pareto { shape } => {
+                (1.0 - 1.0 / shape) * (1.0 - self.0.rand_float()).powf(-1.0 / shape)
             }
         }
     }

@@ -11,7 +11,7 @@ use simulations::spread::Spread;
 
 use crate::jobs::{Job, Nanos, SECOND, jobs, p99, p99_alone};
 use crate::peers::{EnvoyGradient, Gradient2, Vegas};
-use crate::scenarios::{Phase, SPAN, SPANS, Scenario, Wanted};
+use crate::scenarios::{Own, Phase, SPAN, SPANS, Scenario, Wanted};
 use crate::simulation::{Limiter, Trace, run};
 
 /// The first limit of the controllers by default, and the limit of [`FIXED_LIMIT`].
@@ -49,7 +49,7 @@ fn adaptive(controller: impl Controller + 'static, clock: &ManualClock) -> Limit
 }
 
 /// The fixed limits of the oracle, relative to the number of workers in the first phase.
-const FIXED: [f64; 13] = [
+pub(crate) const FIXED: [f64; 13] = [
     0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0,
 ];
 
@@ -72,7 +72,11 @@ pub(crate) fn outcomes(scenario: &Scenario, seed: u64, contenders: &[Contender])
     let jobs = jobs(scenario, seed);
     let oracles = oracles(scenario, &jobs);
     let outcome = |make: Make| {
-        let make = |_, clock: &ManualClock| make(scenario.start, clock);
+        let make = |client: usize, clock: &ManualClock| match scenario.clients[client].own {
+            None => make(scenario.start, clock),
+            Some(Own::Fixed(limit)) => Limiter::fixed(limit),
+            Some(Own::Aimd) => adaptive(Aimd::default(), clock),
+        };
         let trace = run(scenario, &jobs, make, true);
         judge(scenario, &jobs, &trace, &oracles)
     };
@@ -101,7 +105,7 @@ fn oracles(scenario: &Scenario, jobs: &[Job]) -> Vec<Trace> {
         let best = fixed.iter().max_by_key(|(_, trace)| good(trace, &span));
         best.expect("there is one").1.clone()
     };
-    let spans = scenario.spans().into_iter();
+    let spans = scenario.judged().into_iter();
     spans.map(|(_, span)| best(span)).collect()
 }
 
@@ -121,15 +125,20 @@ pub(crate) fn oracle_limits(scenario: &Scenario, jobs: &[Job]) -> Vec<usize> {
 
 /// Returns the sum of all clients' limits.
 fn fixed_limits(scenario: &Scenario) -> Vec<usize> {
-    let (workers, clients) = (scenario.phases[0].workers as f64, scenario.clients.len());
-    let parts = if clients > 1 { OF_MANY } else { 0..FIXED.len() };
+    let workers = scenario.phases[0].all_workers() as f64;
+    let (fixed, clients) = (scenario.oracle, scenario.clients.len());
+    let parts = if clients > 1 { OF_MANY } else { 0..fixed.len() };
     let limit = |part: &f64| ((part * workers).round() as usize).max(clients);
-    FIXED[parts].iter().map(limit).collect()
+    fixed[parts].iter().map(limit).collect()
 }
 
 fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) -> Outcome {
     let mut outcome = Outcome::default();
-    let phases = scenario.spans().into_iter().zip(oracles).zip(&trace.shares);
+    let phases = scenario
+        .judged()
+        .into_iter()
+        .zip(oracles)
+        .zip(&trace.shares);
     for (((phase, span), oracle), shares) in phases {
         let best = good(oracle, &span) as f64;
         let calls = trace.calls_in(&span);
@@ -139,14 +148,15 @@ fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) ->
         let refused = sum(&trace.refused[spans(&span)]) as f64;
         let of_phase = [
             good(trace, &span) as f64 / best,
-            p99(&mut times) / p99_alone(jobs, phase, &late),
+            p99(&mut times) / p99_alone(jobs, &late),
             settled(trace, oracle, &span, phase),
             swift(trace, &span, phase),
             fairness(jobs, shares, &span),
             refused / (refused + calls.len() as f64).max(1.0),
         ];
         for (figures, figure) in outcome.iter_mut().zip(of_phase) {
-            figures.push(if best > 0.0 { figure } else { f64::NAN });
+            let is_judged = best > 0.0 && !phase.fails;
+            figures.push(if is_judged { figure } else { f64::NAN });
         }
     }
     let [.., limit, growths] = &mut outcome;
@@ -197,7 +207,7 @@ fn first_stretch(
     is_wanted: impl Fn(&Range<Nanos>) -> bool,
 ) -> f64 {
     let Range { start, end } = spans(span);
-    let seconds = STRETCH_ANSWERS * phase.service / phase.workers as f64;
+    let seconds = STRETCH_ANSWERS * phase.service / phase.all_workers() as f64;
     let long = (seconds * SECOND as f64 / SPAN as f64).ceil() as usize;
     let stretch = long.max(STRETCH).min(end - start);
     let time = |at: usize| at as Nanos * SPAN..(at + stretch) as Nanos * SPAN;
@@ -290,8 +300,12 @@ pub(crate) struct Row {
     /// The figure, and its target.
     pub(crate) figures: String,
     pub(crate) passed: bool,
+    /// The worst tenth of the goodput in each phase.
+    pub(crate) tenths: Vec<f64>,
     /// Whether a failure is one of the program.
     pub(crate) decides: bool,
+    /// Whether it is one of the worlds, whose misses are known.
+    pub(crate) is_world: bool,
 }
 
 impl Display for Row {
@@ -301,18 +315,31 @@ impl Display for Row {
             controller,
             figures,
             passed,
+            is_world,
             ..
         } = self;
-        let verdict = if *passed { "PASS" } else { "FAIL" };
-        write!(f, "{verdict}  {scenario:<30} {controller:<14} {figures}")
+        let verdict = match passed {
+            true => "PASS",
+            false if *is_world => "MISS",
+            false => "FAIL",
+        };
+        write!(f, "{verdict}  {scenario:<35} {controller:<14} {figures}")
     }
 }
 
-/// Returns the figures of the seeds, and whether the medians meet the target.
+/// Returns the worst tenth of the goodput of the seeds, for each phase in which there is an answer.
+pub(crate) fn tenths(outcomes: &[Outcome]) -> Vec<f64> {
+    let [goodput, ..] = over(outcomes, Column::tenth);
+    goodput.into_iter().filter(|part| !part.is_nan()).collect()
+}
+
+/// Returns the figures of the seeds, and whether they meet the target.
 pub(crate) fn figures(outcomes: &[Outcome], wanted: &Wanted) -> (String, bool) {
     let median = over(outcomes, |_, values| Spread::of(values).median);
-    let worst = over(outcomes, |column, values| column.worst(&values));
-    let (mut text, mut passed) = (String::new(), true);
+    let tenth = over(outcomes, Column::tenth);
+    let mut text = String::new();
+    let bounds = tenth[0].iter().zip(wanted.tenth.iter().cycle());
+    let mut passed = !bounds.into_iter().any(|(tenth, bound)| tenth < bound);
     for (index, column) in COLUMNS.iter().enumerate() {
         let wanted = (column.wanted)(wanted);
         let judged = median[index].iter().zip(wanted.iter().cycle());
@@ -330,19 +357,20 @@ pub(crate) fn figures(outcomes: &[Outcome], wanted: &Wanted) -> (String, bool) {
         };
         passed &= judged.map(|(pair, _)| pair).all(is_reached);
         if column.always || !wanted.is_empty() {
-            text += &column.text(&median[index], wanted, &worst[index]);
+            text += &column.text(&median[index], wanted, &tenth[index]);
         }
     }
     (text, passed)
 }
 
 impl Column {
-    fn worst(&self, figures: &[f64]) -> f64 {
-        let choose = if self.more { f64::min } else { f64::max };
-        figures.iter().copied().fold(f64::NAN, choose)
+    /// Returns the figure than which a tenth of the seeds is worse.
+    fn tenth(&self, figures: Vec<f64>) -> f64 {
+        let spread = Spread::of(figures);
+        if self.more { spread.p10 } else { spread.p90 }
     }
 
-    fn text(&self, median: &[f64], wanted: &[f64], worst: &[f64]) -> String {
+    fn text(&self, median: &[f64], wanted: &[f64], tenth: &[f64]) -> String {
         let digits = |figure: f64| format!("{figure:.*}", self.digits);
         let reached = self.list(median, digits);
         let bound = if wanted.iter().all(|wanted| wanted.is_nan()) {
@@ -355,8 +383,8 @@ impl Column {
         let Self {
             name, unit, width, ..
         } = self;
-        let worst = self.list(&[self.worst(worst)], digits);
-        format!("{name}{reached:>width$}{unit} ({bound}{worst})")
+        let tenth = self.list(tenth, digits);
+        format!("{name}{reached:>width$}{unit} ({bound}{tenth})")
     }
 
     /// Joins the figures of all phases. The figures of a phase that is not judged are a dash.

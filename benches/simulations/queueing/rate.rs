@@ -475,7 +475,9 @@ fn row(scenario: &Scenario, seeds: &[u64]) -> Row {
         controller: "AdaptiveRate".to_owned(),
         figures,
         passed,
+        tenths: Vec::new(),
         decides: scenario.decides,
+        is_world: false,
     }
 }
 
@@ -558,6 +560,8 @@ fn steady_row(scenario: &Scenario, seeds: &[u64]) -> Row {
         ),
         passed: goodput.p10 >= least && refused.p90 <= most,
         decides: scenario.decides,
+        tenths: Vec::new(),
+        is_world: false,
     }
 }
 

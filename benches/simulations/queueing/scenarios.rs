@@ -5,7 +5,8 @@ use std::ops::Range;
 use oorandom::Rand64;
 
 use crate::jobs::{Nanos, PATIENCE, SECOND};
-use crate::judge::START;
+use crate::judge::{FIXED, START};
+use crate::worlds::worlds;
 
 /// The number of spans a second in which answers are counted.
 pub(crate) const SPANS: Nanos = 10;
@@ -20,10 +21,25 @@ pub(crate) struct Phase {
     pub(crate) spans: u64,
     /// The number of calls that the server works on at full speed. With 0 it answers nothing.
     pub(crate) workers: usize,
+    /// The same of two further servers behind a balancer, unless both are 0.
+    pub(crate) others: [usize; 2],
     /// The mean service time, in seconds.
     pub(crate) service: f64,
     /// The requests per second of all clients, if all are present.
     pub(crate) arrivals: f64,
+    /// The law of service times, if it is not that of the scenario.
+    pub(crate) law: Option<Law>,
+    /// Whether the server fails all calls at once.
+    pub(crate) fails: bool,
+    /// Whether it is judged together with the phase before.
+    pub(crate) continues: bool,
+}
+
+impl Phase {
+    /// Returns the number of workers of all servers.
+    pub(crate) fn all_workers(&self) -> usize {
+        self.workers + self.others.iter().sum::<usize>()
+    }
 }
 
 /// A client, with a limiter and a queue of its own.
@@ -35,6 +51,15 @@ pub(crate) struct Client {
     pub(crate) starts: f64,
     /// The phase in which it makes no requests.
     pub(crate) away: Option<usize>,
+    /// Its limit, whatever the contender.
+    pub(crate) own: Option<Own>,
+}
+
+/// The limit of a client beside those of a contender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Own {
+    Fixed(usize),
+    Aimd,
 }
 
 /// The law of service times.
@@ -50,6 +75,14 @@ pub(crate) enum Law {
         short: f64,
         long: f64,
     },
+    /// A part of the calls takes `ratio` times as long as the others, each ± 20 %.
+    Cache {
+        slow: f64,
+        ratio: f64,
+    },
+    Pareto {
+        shape: f64,
+    },
 }
 
 /// How the server shares its work.
@@ -60,9 +93,26 @@ pub(crate) enum Discipline {
     /// `n` calls, on a server that runs `c` calls at full speed, each run at
     /// `min(1, c/n) / (1 + kappa·(n − c)⁺/c)`.
     Sharing { kappa: f64 },
-    /// Each call has a worker. A call for which none is free is refused, after a tenth of the mean
-    /// service time.
-    Refusing,
+    /// Each call has a worker, and at most `queue` calls wait for one. Others are refused, after a
+    /// tenth of the mean service time.
+    Refusing { queue: usize },
+}
+
+/// How a balancer chooses among several servers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Balance {
+    RoundRobin,
+    Random,
+    LeastOpen,
+}
+
+/// When a caller whose call timed out makes it again, up to three times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Retry {
+    Never,
+    AtOnce,
+    /// At any time of the next second.
+    Spread,
 }
 
 /// How a caller reports the end of its call.
@@ -83,10 +133,11 @@ pub(crate) enum Line {
 }
 
 /// Targets: a bound for each phase, which repeat if there are more phases. NaN and an empty list
-/// mean no target.
+/// mean no target. All are targets of medians, but `tenth` is one of the tenth percentile of the goodput.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) goodput: &'static [f64],
+    pub(crate) tenth: &'static [f64],
     pub(crate) p99: &'static [f64],
     pub(crate) settled: &'static [f64],
     pub(crate) swift: &'static [f64],
@@ -114,6 +165,22 @@ pub(crate) struct Scenario {
     /// The report of callers who abandon a call in service once its answer could no longer be good.
     /// Without it, they wait.
     pub(crate) abandoned: Option<Said>,
+    /// The seconds after which they abandon it instead, if not 0, and whether they try again.
+    pub(crate) timeout: f64,
+    pub(crate) retry: Retry,
+    /// The report of callers whose call was refused.
+    pub(crate) refused: Said,
+    pub(crate) balance: Balance,
+    /// The seconds that an answer is under way.
+    pub(crate) network: f64,
+    /// The resolution of the limiters' clocks.
+    pub(crate) resolution: Nanos,
+    /// The seconds by which the clocks of the first and the last client differ.
+    pub(crate) apart: f64,
+    /// The fixed limits of the oracle, relative to the number of workers in the first phase.
+    pub(crate) oracle: &'static [f64],
+    /// Whether it is one of the worlds, whose misses are known.
+    pub(crate) is_world: bool,
     pub(crate) wanted: Wanted,
 }
 
@@ -131,6 +198,18 @@ impl Scenario {
         drawn
     }
 
+    /// Returns the phases that are judged, with their beginnings and ends.
+    pub(crate) fn judged(&self) -> Vec<(&Phase, Range<Nanos>)> {
+        let mut judged: Vec<(&Phase, Range<Nanos>)> = Vec::new();
+        for (phase, span) in self.spans() {
+            match judged.last_mut() {
+                Some((_, before)) if phase.continues => before.end = span.end,
+                _ => judged.push((phase, span)),
+            }
+        }
+        judged
+    }
+
     /// Returns the phases with their beginnings and ends.
     pub(crate) fn spans(&self) -> Vec<(&Phase, Range<Nanos>)> {
         let mut from = 0;
@@ -145,7 +224,7 @@ impl Scenario {
 }
 
 /// Stands for no bound, in a list for each phase.
-const NONE: f64 = f64::NAN;
+pub(crate) const NONE: f64 = f64::NAN;
 
 /// Returns the scenarios in the order of the table. Each phase is so long that settling is a part
 /// of its goodput, but not most of it.
@@ -203,7 +282,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         outage("outage, abandoned ignored", Said::Ignore),
         outage("outage, abandoned overloaded", Said::Overloaded),
         Scenario {
-            server: Discipline::Refusing,
+            server: Discipline::Refusing { queue: 0 },
             // More than a tenth of a window counts as too much for the controllers.
             ..of("refusing, c 10→5→20→10", &at_load, Wanted {
                 refused: &[0.1],
@@ -215,6 +294,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     ];
     all.extend(changes());
     all.extend(fleets());
+    all.extend(worlds());
     all
 }
 
@@ -273,7 +353,7 @@ fn changes() -> Vec<Scenario> {
         dead("dead for 30 s", None),
         dead("dead for 30 s, overloaded", Some(Said::Overloaded)),
         Scenario {
-            server: Discipline::Refusing,
+            server: Discipline::Refusing { queue: 0 },
             ..of("connections 8, errors above", &[loaded(8, 20.0)], Wanted {
                 goodput: &[0.95],
                 refused: &[0.05],
@@ -344,8 +424,9 @@ fn fleets() -> Vec<Scenario> {
 }
 
 /// No target.
-const ANY: Wanted = Wanted {
+pub(crate) const ANY: Wanted = Wanted {
     goodput: &[],
+    tenth: &[],
     p99: &[],
     settled: &[],
     swift: &[],
@@ -361,26 +442,31 @@ pub(crate) fn equal(count: usize) -> Vec<Client> {
         share: 1.0 / count as f64,
         starts: 0.0,
         away: None,
+        own: None,
     };
     vec![client; count]
 }
 
 /// Returns a phase whose load is this multiple of the server's capacity.
-fn loaded(seconds: u64, workers: usize, milliseconds: f64, load: f64) -> Phase {
+pub(crate) fn loaded(seconds: u64, workers: usize, milliseconds: f64, load: f64) -> Phase {
     let arrivals = load * workers as f64 * 1e3 / milliseconds;
     phase(seconds, workers, milliseconds, arrivals)
 }
 
-fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phase {
+pub(crate) fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phase {
     Phase {
         spans: seconds * SPANS,
         workers,
         service: milliseconds / 1e3,
         arrivals,
+        others: [0; 2],
+        law: None,
+        fails: false,
+        continues: false,
     }
 }
 
-fn one(name: &'static str, phase: Phase) -> Scenario {
+pub(crate) fn one(name: &'static str, phase: Phase) -> Scenario {
     Scenario {
         name,
         phases: vec![phase],
@@ -392,6 +478,15 @@ fn one(name: &'static str, phase: Phase) -> Scenario {
         line: Line::NewestFirst,
         patience: PATIENCE,
         abandoned: None,
+        timeout: 0.0,
+        retry: Retry::Never,
+        refused: Said::Overloaded,
+        balance: Balance::RoundRobin,
+        network: 0.0,
+        resolution: 1,
+        apart: 0.0,
+        oracle: &FIXED,
+        is_world: false,
         wanted: wanted(&[f64::NAN]),
     }
 }

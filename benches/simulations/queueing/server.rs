@@ -16,6 +16,8 @@ const REFUSAL: f64 = 0.1;
 pub(crate) struct Server<T> {
     discipline: Discipline,
     workers: usize,
+    /// Whether it refuses all calls.
+    fails: bool,
     service: f64,
     /// In order of their ends in the server's own time, and of their numbers: the calls, and whether they are refused.
     running: VecDeque<(f64, u64, T, bool)>,
@@ -30,10 +32,11 @@ pub(crate) struct Server<T> {
 }
 
 impl<T> Server<T> {
-    pub(crate) fn new(discipline: Discipline, phase: &Phase) -> Self {
+    pub(crate) fn new(discipline: Discipline, workers: usize, phase: &Phase) -> Self {
         Self {
             discipline,
-            workers: phase.workers,
+            workers,
+            fails: phase.fails,
             service: phase.service,
             running: VecDeque::new(),
             working: 0,
@@ -46,9 +49,10 @@ impl<T> Server<T> {
 
     /// Changes the server's capacity. Calls that a worker has begun end as planned, unless no
     /// worker is left.
-    pub(crate) fn change(&mut self, now: Nanos, phase: &Phase) {
+    pub(crate) fn change(&mut self, now: Nanos, workers: usize, phase: &Phase) {
         self.advance(now);
-        self.workers = phase.workers;
+        self.workers = workers;
+        self.fails = phase.fails;
         self.service = phase.service;
         self.start(now);
     }
@@ -58,11 +62,11 @@ impl<T> Server<T> {
         self.entered += 1;
         let number = self.entered;
         match self.discipline {
-            Discipline::Refusing if self.working >= self.workers => {
+            _ if self.refuses() => {
                 let end = self.end_of(now, REFUSAL);
                 self.run(end, number, call, true);
             }
-            Discipline::Workers | Discipline::Refusing => {
+            Discipline::Workers | Discipline::Refusing { .. } => {
                 self.waiting.push_back((number, call, work));
                 self.start(now);
             }
@@ -72,6 +76,19 @@ impl<T> Server<T> {
             }
         }
         number
+    }
+
+    fn refuses(&self) -> bool {
+        let is_full = match self.discipline {
+            Discipline::Refusing { queue } => self.open() >= self.workers + queue,
+            _ => false,
+        };
+        self.fails || is_full
+    }
+
+    /// Returns the number of calls that are not refused.
+    pub(crate) fn open(&self) -> usize {
+        self.working + self.waiting.len()
     }
 
     /// Removes a call that its caller abandons, unless it has ended.
@@ -90,7 +107,7 @@ impl<T> Server<T> {
         }
         let end = self.running.front()?.0;
         Some(match self.discipline {
-            Discipline::Workers | Discipline::Refusing => (end as Nanos).max(self.at),
+            Discipline::Workers | Discipline::Refusing { .. } => (end as Nanos).max(self.at),
             Discipline::Sharing { .. } => {
                 let seconds = (end - self.given).max(0.0) / self.rate();
                 self.at + (seconds * SECOND as f64).ceil() as Nanos

@@ -2,17 +2,18 @@
 //! limit of its own, and the one server behind them. Pure and discrete: only the requests and the
 //! limiters decide what happens.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use oorandom::Rand64;
 use tollgate::Clock;
 use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
 use tollgate::time::ManualClock;
 
 use crate::jobs::{Job, Nanos, SECOND};
-use crate::scenarios::{Line, SPAN, Said, Scenario};
+use crate::scenarios::{Balance, Line, Retry, SPAN, Said, Scenario};
 use crate::server::Server;
 
 /// The permit of a call. A fixed limit needs none.
@@ -110,9 +111,21 @@ pub(crate) fn run(
     make: impl Fn(usize, &ManualClock) -> Limiter,
     every_call: bool,
 ) -> Trace {
-    let clock = Clock::manual();
-    let client = |number| {
-        let limiter = make(number, &clock);
+    // Clients share a clock, unless their clocks differ.
+    let clocks: Vec<_> = if scenario.apart > 0.0 {
+        let last = scenario.clients.len() as f64 - 1.0;
+        let apart = |number| Duration::from_secs_f64(scenario.apart * number as f64 / last);
+        let clock = |number| {
+            let clock = Clock::manual();
+            clock.advance(apart(number));
+            clock
+        };
+        (0..scenario.clients.len()).map(clock).collect()
+    } else {
+        vec![Clock::manual()]
+    };
+    let client = |number: usize| {
+        let limiter = make(number, &clocks[number % clocks.len()]);
         let (order, jobs) = (scenario.line, VecDeque::new());
         let line = Waiting { order, jobs };
         Client { line, limiter }
@@ -127,8 +140,18 @@ pub(crate) fn run(
     let mut system = System {
         clients,
         limit,
-        server: Server::new(scenario.server, spans[0].0),
-        abandoned: scenario.abandoned,
+        servers: {
+            let phase = spans[0].0;
+            let others = phase.others.into_iter().filter(|workers| *workers > 0);
+            let workers = [phase.workers].into_iter().chain(others);
+            let server = |workers| Server::new(scenario.server, workers, phase);
+            workers.map(server).collect()
+        },
+        chosen: Rand64::new(scenario.clients.len() as u128),
+        entered: 0,
+        under_way: VecDeque::new(),
+        again: BTreeMap::new(),
+        scenario,
         abandons: VecDeque::new(),
         trace: Trace {
             answers: vec![0; count],
@@ -144,73 +167,150 @@ pub(crate) fn run(
     let mut arrivals = jobs.iter().peekable();
     let mut changes = spans.iter().skip(1).peekable();
     loop {
-        let ends = system.server.next_end().unwrap_or(Nanos::MAX);
+        let ends = system.next_end().map_or(Nanos::MAX, |end| end.0);
+        let returns = system.under_way.front().map_or(Nanos::MAX, |it| it.0);
+        let again = system
+            .again
+            .first_key_value()
+            .map_or(Nanos::MAX, |it| it.0.0);
         let arrives = arrivals.peek().map_or(Nanos::MAX, |job| job.at);
         let changes_at = changes.peek().map_or(end, |(_, span)| span.start);
         let abandons = system.abandons.front().map_or(Nanos::MAX, |call| call.0);
         let now = ends.min(arrives).min(changes_at).min(abandons);
+        let now = now.min(returns).min(again);
         while (system.trace.limits.len() as Nanos + 1) * SPAN <= now {
             system.trace.limits.push(system.limit);
         }
         if is_timed {
-            clock.advance(Duration::from_nanos(now - last));
-            last = now;
+            let shown = now - now % scenario.resolution;
+            for clock in &clocks {
+                clock.advance(Duration::from_nanos(shown - last));
+            }
+            last = shown;
         }
         if now == changes_at {
             let Some((phase, _)) = changes.next() else {
                 return system.trace;
             };
-            system.server.change(now, phase);
-            system.trace.shares.push(vec![0; scenario.clients.len()]);
+            let workers = [phase.workers, phase.others[0], phase.others[1]];
+            for (server, workers) in system.servers.iter_mut().zip(workers) {
+                server.change(now, workers, phase);
+            }
+            if !phase.continues {
+                system.trace.shares.push(vec![0; scenario.clients.len()]);
+            }
+        } else if now == returns {
+            system.returned(now);
         } else if now == ends {
             system.end(now);
         } else if now == abandons {
             system.abandon(now);
+        } else if now == again {
+            if let Some((_, job)) = system.again.pop_first() {
+                system.arrive(now, job);
+            }
         } else if let Some(job) = arrivals.next() {
-            system.clients[job.client].line.push(*job);
-            system.admit(now, job.client);
+            system.arrive(now, *job);
         }
     }
 }
 
-struct System {
+struct System<'a> {
+    scenario: &'a Scenario,
     clients: Vec<Client>,
     /// The sum of the limits.
     limit: usize,
-    server: Server<Call>,
-    abandoned: Option<Said>,
-    /// When callers abandon their calls, and the numbers of these calls, in this order.
-    abandons: VecDeque<(Nanos, u64)>,
+    /// Those of the phase, in its order.
+    servers: Vec<Server<Call>>,
+    chosen: Rand64,
+    entered: usize,
+    /// The answers that are under way, and when they arrive.
+    under_way: VecDeque<(Nanos, Call, bool)>,
+    /// The requests that are made again, in the order of their times.
+    again: BTreeMap<(Nanos, u64), Job>,
+    /// When callers abandon their calls, and the servers and numbers of these calls, in this order.
+    abandons: VecDeque<(Nanos, usize, u64)>,
     trace: Trace,
     every_call: bool,
 }
 
-impl System {
+impl System<'_> {
+    /// Returns when the next call ends, and its server.
+    fn next_end(&self) -> Option<(Nanos, usize)> {
+        let servers = self.servers.iter().enumerate();
+        servers
+            .filter_map(|(number, server)| Some((server.next_end()?, number)))
+            .min()
+    }
+
+    /// Returns the server for a call.
+    fn choose(&mut self) -> usize {
+        let count = self.servers.len();
+        if count == 1 {
+            return 0;
+        }
+        self.entered += 1;
+        match self.scenario.balance {
+            Balance::RoundRobin => self.entered % count,
+            Balance::Random => self.chosen.rand_range(0..count as u64) as usize,
+            Balance::LeastOpen => {
+                // Servers with equally many calls take turns.
+                let order = (0..count).map(|n| (n + self.entered) % count);
+                order.min_by_key(|n| self.servers[*n].open()).unwrap_or(0)
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: Nanos, job: Job) {
+        self.clients[job.client].line.push(job);
+        self.admit(now, job.client);
+    }
+
     fn admit(&mut self, now: Nanos, client: usize) {
-        let client = &mut self.clients[client];
-        while client.limiter.in_flight < client.limiter.limit {
+        loop {
+            let chosen = self.choose();
+            let client = &mut self.clients[client];
+            if client.limiter.in_flight >= client.limiter.limit {
+                return;
+            }
             let Some(job) = client.line.pop(now) else {
                 return;
             };
             let permit = client.limiter.begin();
             let began = now;
             let call = Call { job, began, permit };
-            let number = self.server.enter(now, call, job.work);
-            if self.abandoned.is_some() {
-                let at = now + (job.deadline - job.at);
-                self.abandons.push_back((at, number));
+            let number = self.servers[chosen].enter(now, call, job.work);
+            if self.scenario.abandoned.is_some() {
+                let timeout = match self.scenario.timeout {
+                    0.0 => job.deadline - job.at,
+                    seconds => (seconds * SECOND as f64) as Nanos,
+                };
+                self.abandons.push_back((now + timeout, chosen, number));
             }
         }
     }
 
     fn end(&mut self, now: Nanos) {
-        let Some((Call { job, began, permit }, is_refused)) = self.server.end(now) else {
+        let Some((_, server)) = self.next_end() else {
             return;
         };
+        let Some((call, is_refused)) = self.servers[server].end(now) else {
+            return;
+        };
+        let network = (self.scenario.network * SECOND as f64) as Nanos;
+        self.under_way.push_back((now + network, call, is_refused));
+    }
+
+    /// Brings an answer to its caller.
+    fn returned(&mut self, now: Nanos) {
+        let Some((_, call, is_refused)) = self.under_way.pop_front() else {
+            return;
+        };
+        let Call { job, began, permit } = call;
         let span = (now / SPAN) as usize;
         if is_refused {
             self.trace.refused[span] += 1;
-            return self.release(now, job.client, permit, Said::Overloaded);
+            return self.release(now, job.client, permit, self.scenario.refused);
         }
         if now <= job.deadline {
             self.trace.answers[span] += 1;
@@ -225,13 +325,24 @@ impl System {
     }
 
     fn abandon(&mut self, now: Nanos) {
-        let Some((_, number)) = self.abandons.pop_front() else {
+        let Some((_, server, number)) = self.abandons.pop_front() else {
             return;
         };
-        let Some(call) = self.server.remove(now, number) else {
+        let Some(call) = self.servers[server].remove(now, number) else {
             return;
         };
-        let said = self.abandoned.unwrap_or(Said::Ignore);
+        let said = self.scenario.abandoned.unwrap_or(Said::Ignore);
+        let again = match self.scenario.retry {
+            Retry::AtOnce => Some(now),
+            // As random as its work.
+            Retry::Spread => Some(now + call.job.work.to_bits() % SECOND),
+            Retry::Never => None,
+        };
+        if let Some(at) = again.filter(|_| call.job.tries < 3) {
+            self.entered += 1;
+            self.again
+                .insert((at, self.entered as u64), call.job.again(at));
+        }
         self.release(now, call.job.client, call.permit, said);
     }
 
@@ -292,6 +403,8 @@ mod tests {
             deadline: SECOND,
             gives_up: SECOND,
             work: 1.0,
+            alone: 0.01,
+            tries: 0,
         };
         let trace = run(&scenario, &clients.map(job), |_, _| Limiter::fixed(1), true);
         let answers = |client| clients.iter().filter(|each| **each == client).count() as u32;

@@ -88,11 +88,15 @@ fn several_clients_of_one_server_do_not_run_away() {
 }
 
 #[test]
-fn a_number_of_seeds_without_a_median_is_an_error() {
-    let output = queueing(&["--seeds", "4", "M/M/10"]);
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("it must be an odd number"), "{text}");
+fn a_miss_of_a_world_is_printed_and_does_not_decide() {
+    let output = gradient(&["--worlds", "--seeds", "1", "thrashing 3, load 1.3"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        verdict(&output, "thrashing 3, load 1.3", "Gradient"),
+        "MISS"
+    );
+    assert!(text.contains("Gradient: 2 phases"), "{text}");
+    assert_eq!(output.status.code(), Some(0));
 }
 
 #[test]
