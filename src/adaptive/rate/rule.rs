@@ -22,10 +22,9 @@
 //!   remembered rate, so that a search begins sooner, and the search doubles the rate every 0.2
 //!   seconds up to there. Until then such a server refuses twice as often. A cut forgets 1 % of the
 //!   remembered rate.
-//! - If the throughput between two cuts is nearly zero, although a rate was found before or nothing ever went through,
-//!   the server is down. Then
-//!   the rate has no plateau, does not fall below [`DOWN_RATE`], and the rule forgets nothing: the curve
-//!   searches as soon as half of the rate goes through.
+//! - If the throughput between two cuts is nearly zero, although a rate was found before or nothing ever
+//!   went through, the server is down. Then the rate has no plateau and does not fall below [`DOWN_RATE`],
+//!   and the rule forgets nothing: the curve searches as soon as half of the rate goes through.
 //! - `K` is longer if the refusal paused the client, or if the rate is low: see [`Curve`].
 //! - There is no fast convergence (section 4.7). Fast convergence frees capacity for newcomers by
 //!   aiming below the rate that was found, and a single client of a server would lose that capacity

@@ -145,17 +145,23 @@ proptest! {
     }
 }
 
+/// Returns a limit whose burst is its count.
+fn of(kind: Kind, step: bool, count: u64, period: u64) -> Told {
+    let burst = count;
+    Told {
+        kind,
+        count,
+        period,
+        burst,
+        step,
+    }
+}
+
 /// The third of six reservations is given back.
 #[test]
 fn give_in_the_middle_leaves_no_two_reservations_at_one_time() {
     for kind in [Kind::Debt, Kind::Window, Kind::Log] {
-        let told = Told {
-            kind,
-            count: 1,
-            period: 100_000,
-            burst: 1,
-            step: kind != Kind::Debt,
-        };
+        let told = of(kind, kind != Kind::Debt, 1, 100_000);
         let mut engine = Engine::new(BEGIN);
         let mut now = BEGIN;
         let mut reserve = |engine: &mut Engine| {
@@ -176,13 +182,7 @@ fn give_in_the_middle_leaves_no_two_reservations_at_one_time() {
 #[test]
 fn give_of_the_last_reservations_makes_room_for_the_next() {
     for kind in [Kind::Debt, Kind::Log] {
-        let told = Told {
-            kind,
-            count: 1,
-            period: 100_000,
-            burst: 1,
-            step: kind != Kind::Debt,
-        };
+        let told = of(kind, kind != Kind::Debt, 1, 100_000);
         let mut engine = Engine::new(BEGIN);
         let reserve = |engine: &mut Engine| engine.call(told, "reserve", &[1, 1 << 40]);
         let four = [(); 4].map(|()| reserve(&mut engine));
@@ -204,13 +204,7 @@ const KINDS: [(Kind, bool); 4] = [
 fn give_of_the_last_reservation_again_and_again_changes_no_wait() {
     for (kind, step) in KINDS {
         for (count, n) in [(1, 1), (4, 3), (4, 4)] {
-            let told = Told {
-                kind,
-                count,
-                period: 1_000,
-                burst: count,
-                step,
-            };
+            let told = of(kind, step, count, 1_000);
             let mut now = BEGIN;
             let mut engine = Engine::new(now);
             engine.call(told, "take", &[count.div_ceil(2)]);
@@ -237,13 +231,7 @@ fn give_of_the_last_reservation_again_and_again_changes_no_wait() {
 #[test]
 fn give_after_all_reservations_were_given_back_refunds() {
     for (kind, step) in KINDS {
-        let told = Told {
-            kind,
-            count: 4,
-            period: 1_000,
-            burst: 4,
-            step,
-        };
+        let told = of(kind, step, 4, 1_000);
         let mut engine = Engine::new(BEGIN);
         let first = engine.call(told, "take", &[2]).ticket;
         engine.set(BEGIN + 1);
@@ -264,13 +252,7 @@ fn give_after_all_reservations_were_given_back_refunds() {
 #[test]
 fn give_after_the_clock_was_set_back_refunds_when_no_reservation_is_to_come() {
     for (kind, step) in KINDS {
-        let told = Told {
-            kind,
-            count: 4,
-            period: 1_000_000,
-            burst: 4,
-            step,
-        };
+        let told = of(kind, step, 4, 1_000_000);
         let begin = BEGIN.next_multiple_of(told.period);
         let mut now = begin + 1_000 * told.period;
         let mut engine = Engine::new(now);
