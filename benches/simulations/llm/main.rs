@@ -44,10 +44,9 @@ fn wanted(world: &World) -> (f64, f64) {
     }
 }
 
-/// Returns the least use of a row that is known to miss. The other user is counted with and without room, so the ideal
-/// client takes 98 % of a fixed window at its beginning, and leaves nothing. The client expects the other to go on, and
-/// leaves room. It expects too much if a response to a call reports what earlier calls have used so far, beside the
-/// held estimates of the client.
+/// Returns the least use of a row that is known to miss. A single refusal pauses the client until the next window, which
+/// `Pauses` opens by slow start. Calls take up to ten seconds, so that takes most of the window, and the last one is not over
+/// when the count ends.
 fn known(world: &World) -> Option<f64> {
     let is_held = matches!(
         world.tokens,
