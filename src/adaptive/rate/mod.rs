@@ -86,7 +86,8 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 ///
 /// - Only a refusal shows where the limit is. A server that does not change refuses a client about once
 ///   in seven seconds, and about once in 80 calls below twelve per second: 0.1 % of the requests at 500 per
-///   second, 1 % at 20 per second, and up to 1.5 % at one per second or six per minute.
+///   second, 1 % at 20 per second, and 1.4 to 1.8 % at one per second or six per minute, once the rate is found,
+///   which takes up to forty minutes at six per minute.
 /// - A server that becomes so slow for good that it accepts less than one in five seconds refuses 14 % in the first two
 ///   hours, because the rate before is forgotten slowly.
 /// - A server without any burst, such as [`Quota::per_second(n)`](Quota::per_second) of this crate,

@@ -307,17 +307,17 @@ impl<R: ?Sized> ApiLimit<R> {
             .algorithm(self.algorithm)
             .clock(self.clock.clone());
         let spacing = self.spaced.then(|| {
+            let seconds = self.period.as_secs_f64() * most as f64 / self.limit as f64;
+            let refill = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            let clock = self.clock.clone();
             let (pace, period) = match self.algorithm {
+                Algorithm::FixedWindow => (Pace::Window(WindowEnd::new(clock)), self.period),
                 Algorithm::SlidingLog | Algorithm::SlidingWindow => (Pace::Log, self.period),
-                _ => {
-                    let seconds = self.period.as_secs_f64() * most as f64 / self.limit as f64;
-                    let refill = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-                    (Pace::Bucket, refill)
-                }
+                _ => (Pace::Bucket, refill),
             };
             let quota = Quota::new(1, Duration::from_nanos(1));
             Spacing {
-                limiter: Arc::new(RateLimiter::new(quota).clock(self.clock.clone())),
+                limiter: Arc::new(RateLimiter::new(quota).clock(self.clock)),
                 pace,
                 period: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
                 others: AtomicU64::new(0),
@@ -333,11 +333,6 @@ impl<R: ?Sized> ApiLimit<R> {
             window: self.window,
             given_back: AtomicU64::new(0),
             later,
-            windows: is_fixed.then(|| Windows {
-                clock: self.clock,
-                period: u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX),
-                end: AtomicU64::new(0),
-            }),
         };
         (self.cost, kept)
     }
@@ -369,8 +364,6 @@ pub(super) struct Kept {
     /// How much later than reported a window ends, because a request may arrive sooner after it was sent than the one
     /// whose response has reported it.
     later: Duration,
-    /// The windows, if they are fixed.
-    windows: Option<Windows>,
 }
 
 /// A charge of a limit, until the response.
@@ -406,18 +399,18 @@ impl Kept {
             let used = window.used(self.limit).saturating_sub(since);
             let reset_after = window.reset_after.unwrap_or_default() + self.later;
             let others = self.limiter.follow(made.charge(), used, reset_after);
-            if let (Some(windows), Some(_)) = (&self.windows, window.reset_after) {
-                windows.follow(made.charge().at().saturating_add(reset_after));
-            }
             if let Some(spacing) = &self.spacing {
                 spacing.others.store(others, Ordering::Relaxed);
+                if let (Pace::Window(end), Some(_)) = (&spacing.pace, window.reset_after) {
+                    end.follow(made.charge().at().saturating_add(reset_after));
+                }
             }
         }
     }
 
     /// Keeps a charge until the response.
     pub(super) fn keep(&self, charge: Charge) -> Made {
-        let space = |spacing: &Spacing| spacing.charge(&charge, self);
+        let space = |spacing: &Spacing| spacing.charge(&charge, &self.limiter);
         Made {
             spaced: self.spacing.as_ref().map(space),
             given_back: self.given_back.load(Ordering::Relaxed),
@@ -481,36 +474,36 @@ pub(super) struct Spacing {
     others: AtomicU64,
 }
 
-/// How the time until the next request depends on what remains, outside a fixed window.
-#[derive(Clone, Copy)]
+/// How the time until the next request depends on what remains.
 enum Pace {
     Bucket,
     Log,
+    Window(WindowEnd),
 }
 
 impl Spacing {
     /// Charges the time until the next request, for one with this charge.
-    fn charge(&self, charge: &Charge, limit: &Kept) -> Charge {
-        let (cost, left) = (charge.cost(), limit.limiter.snapshot());
+    fn charge(&self, charge: &Charge, limiter: &RateLimiter) -> Charge {
+        let (cost, left) = (charge.cost(), limiter.snapshot());
         let others = self.others.load(Ordering::Relaxed);
         let for_us = left.limit.saturating_sub(others);
         let [period, cost, available, for_us] =
             [self.period, cost, left.available, for_us].map(u128::from);
         let time_of = |part: u128, units: u128| part.saturating_mul(cost) / units.max(1);
-        let nanos = match (self.pace, &limit.windows) {
-            (_, Some(windows)) => {
+        let nanos = match &self.pace {
+            Pace::Window(end) => {
                 // While calls are held, the limiter does not know its reset.
-                let reset_after = limit.limiter.decision(charge).reset_after.as_nanos();
+                let reset_after = limiter.decision(charge).reset_after.as_nanos();
                 let until_end = if reset_after <= 2 * period {
                     reset_after
                 } else {
-                    windows.until_end().into()
+                    end.remaining(self.period).into()
                 };
                 // The microsecond is for the end as the limiter rounds it.
                 time_of(2 * until_end, available).min(until_end + 1000)
             }
-            (Pace::Bucket, None) => time_of(period, 2 * (available + cost)),
-            (Pace::Log, None) => {
+            Pace::Bucket => time_of(period, 2 * (available + cost)),
+            Pace::Log => {
                 // What was sent in a burst becomes free in a burst, and is sent in one again. A limit of the pace
                 // dissolves it. It is above what becomes free, so that a client grows into what others give up.
                 let pace = time_of(period.saturating_mul(8), 9 * for_us);
@@ -522,15 +515,19 @@ impl Spacing {
     }
 }
 
-/// The windows of a limit, which all have the same length.
-struct Windows {
+/// The end of a fixed window. All windows have the same length.
+struct WindowEnd {
     clock: Clock,
-    period: u64,
-    /// The tick at which one ends.
+    /// The tick, in nanoseconds.
     end: AtomicU64,
 }
 
-impl Windows {
+impl WindowEnd {
+    fn new(clock: Clock) -> Self {
+        let end = AtomicU64::new(0);
+        Self { clock, end }
+    }
+
     /// Keeps the end that a response has shown. As in the limiter, later responses delay the end of the present window.
     fn follow(&self, end: Tick) {
         let now = self.clock.now().as_nanos();
@@ -540,12 +537,12 @@ impl Windows {
     }
 
     /// Returns the time until the present window ends.
-    fn until_end(&self) -> u64 {
+    fn remaining(&self, period: u64) -> u64 {
         let now = self.clock.now().as_nanos();
         let end = self.end.load(Ordering::Relaxed);
         match end.checked_sub(now) {
-            Some(left @ 1..) => left.min(self.period),
-            _ => self.period - (now - end) % self.period,
+            Some(left @ 1..) => left.min(period),
+            _ => period - (now - end) % period,
         }
     }
 }

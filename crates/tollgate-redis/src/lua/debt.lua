@@ -34,7 +34,7 @@ local function open(key, count, period, burst, step)
     local vt, vd, vp, vc, vg, vx, vr = value:match('^d:(%d+):(%d+):([1-9]%d*):(%d+):(%d+):(%d+)(.*)$')
     local t, p = stored(vt), stored(vp, MOST)
     d, c, g, x = stored(vd, MOST), stored(vc, POSITIONS), stored(vg), stored(vx)
-    if vr and vr ~= '' then read_reservations(self, vr) end
+    read_reservations(self, vr)
     if p ~= unit then
       -- The debt in whole tokens, and the rest.
       local whole = div_down(d, p)

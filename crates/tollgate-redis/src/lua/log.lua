@@ -22,7 +22,7 @@ local function open(key, most, period)
     local vt, vc, vg, vr = last:match('^(%d+):(%d+):(%d+)(.*)$')
     local back = stored(vt) - now
     c, g = stored(vc), stored(vg)
-    if vr and vr ~= '' then read_reservations(self, vr) end
+    read_reservations(self, vr)
     if back > 0 then
       -- The server's clock was set back: all scores move back with it.
       for _, member in ipairs(redis.call('ZRANGE', key, 0, -2)) do

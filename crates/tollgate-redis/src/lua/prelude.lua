@@ -56,6 +56,7 @@ end
 
 -- Reads them from the end of a value.
 local function read_reservations(self, text)
+  if text == '' then return end
   local r, q, s, c = text:match('^:(%d+):(%d+):(%d+):(%d+)$')
   self.reserved, self.before, self.skipped, self.last = stored(r), stored(q), stored(s), stored(c)
 end

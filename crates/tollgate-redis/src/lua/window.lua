@@ -28,8 +28,8 @@ local function open(key, most, period)
   local value = redis.call('GET', key)
   if value then
     local vt, vn, vm, vp, vg, vr = value:match('^w:(%d+):(%d+):(%d+):(%d+):(%d+)(.*)$')
-    if vr and vr ~= '' then read_reservations(self, vr) end
     local t, p = stored(vt), stored(vp, MOST)
+    read_reservations(self, vr)
     count, previous, g, written = stored(vn, MOST), stored(vm, MOST), stored(vg), t
     -- The server's clock was set back: what was admitted counts in the current window, which is not
     -- over before the clock has reached its end, or after a large change, for one period.

@@ -53,13 +53,9 @@ fn told() -> impl Strategy<Value = Told> {
             Kind::Debt => burst,
             _ => count,
         };
-        let period = 1_000;
         Told {
-            kind,
-            count,
-            period,
             burst,
-            step,
+            ..of(kind, step, count, 1_000)
         }
     })
 }
