@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::ReleaseAfter;
@@ -18,7 +17,7 @@ pub trait PermitSource: fmt::Debug {
 ///
 /// `S` derefs to a [`Semaphore`](crate::Semaphore), a `ChannelSemaphore` or a
 /// [`CondvarSemaphore`](crate::CondvarSemaphore): it is a reference, or an `Arc` for an owned
-/// permit. A permit of the latter two always has a count of 1.
+/// permit, or for a `Semaphore` [any pointer](Self::try_new). A permit of the latter two always has a count of 1.
 ///
 /// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
 /// circulation without lowering the limit; [`forget`](Self::forget) lowers the limit as well.
@@ -52,6 +51,21 @@ impl<S: Deref<Target: PermitSource>> Permit<S> {
     #[doc(alias = "num_permits")]
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// Returns the pointer to the semaphore that it belongs to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let permit = semaphore.try_acquire()?;
+    /// assert_eq!(permit.semaphore().available_permits(), 2);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn semaphore(&self) -> &S {
+        &self.semaphore
     }
 }
 
@@ -87,20 +101,6 @@ impl<S: Deref<Target: PermitSource> + Send + 'static> Permit<S> {
     /// ```
     pub fn release_after(self, duration: Duration) -> ReleaseAfter<Self> {
         ReleaseAfter::new(self, duration)
-    }
-}
-
-impl<'a, T: PermitSource> Permit<&'a T> {
-    /// Returns the semaphore that it belongs to.
-    pub fn semaphore(&self) -> &'a T {
-        self.semaphore
-    }
-}
-
-impl<T: PermitSource> Permit<Arc<T>> {
-    /// Returns the semaphore that it belongs to.
-    pub fn semaphore(&self) -> &Arc<T> {
-        &self.semaphore
     }
 }
 

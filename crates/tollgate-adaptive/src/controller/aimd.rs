@@ -20,7 +20,7 @@ use super::{Controller, SampleWindow, Target, positive, target};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::adaptive::{Aimd, Controller, SampleWindow};
+/// use tollgate_adaptive::{Aimd, Controller, SampleWindow};
 ///
 /// let mut controller = Aimd::default().initial_limit(10.0);
 /// let mut window = SampleWindow::new(10.0);
@@ -108,7 +108,7 @@ impl Controller for Aimd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptive::controller::tests::{overloaded, window};
+    use crate::controller::tests::{overloaded, window};
 
     #[test]
     fn update_follows_the_closed_form() {
