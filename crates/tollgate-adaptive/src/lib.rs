@@ -34,7 +34,9 @@ mod semaphore;
 mod sync;
 mod throttle;
 
-pub use self::controller::{Aimd, Controller, Gradient, Progress, SampleWindow, Target};
+pub use self::controller::{
+    Aimd, Controller, Explanation, Gradient, Progress, Reason, SampleWindow, Target,
+};
 pub use self::rate::{AdaptiveRate, RatePermit, RateSnapshot};
 pub use self::sampler::AdaptiveSnapshot;
 pub use self::semaphore::{AdaptivePermit, AdaptiveSemaphore};

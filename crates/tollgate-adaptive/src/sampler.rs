@@ -27,7 +27,7 @@ use tollgate::throttle::Feedback;
 use tollgate::time::Tick;
 use tollgate::{Clock, Semaphore, Snapshot};
 
-use super::controller::{Controller, Progress, SampleWindow, Target};
+use super::controller::{Controller, Explanation, Progress, SampleWindow, Target};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// A measured call. An `Option` of it is returned in two registers.
@@ -68,6 +68,8 @@ struct State {
     samples: u32,
     /// `None` while it runs.
     controller: Option<Box<dyn Controller>>,
+    /// That of the last target.
+    explanation: Explanation,
     windows: u64,
     rejected_targets: u64,
 }
@@ -100,6 +102,7 @@ impl Sampler {
             window: SampleWindow::new(limit),
             samples,
             controller: Some(controller),
+            explanation: Explanation::default(),
             windows: 0,
             rejected_targets: 0,
         };
@@ -228,15 +231,18 @@ impl Sampler {
         next: u32,
         semaphore: &Semaphore,
     ) {
-        let target = contain_panic(|| controller.update(window));
-        let target = target.filter(|target| is_limit(target.limit));
-        let limit = target.map_or(window.limit(), |target| self.clamp(target.limit));
+        let decided = contain_panic(|| (controller.update(window), controller.explain()));
+        let decided = decided.filter(|(target, _)| is_limit(target.limit));
+        let limit = decided.map_or(window.limit(), |(target, _)| self.clamp(target.limit));
         // A higher limit wakes waiters, and wakers are foreign code.
         semaphore.set_permits(self.permits(limit));
 
         let mut state = lock(&self.state);
-        match target {
-            Some(target) => state.samples = target.samples.max(1),
+        match decided {
+            Some((target, explanation)) => {
+                state.samples = target.samples.max(1);
+                state.explanation = explanation;
+            }
             None => state.rejected_targets += 1,
         }
         state.window = SampleWindow::new(limit);
@@ -251,6 +257,7 @@ impl Sampler {
         AdaptiveSnapshot {
             permits,
             window: state.window,
+            explanation: state.explanation,
             windows: state.windows,
             lost_samples: self.lost.load(Ordering::Relaxed),
             rejected_targets: state.rejected_targets,
@@ -280,10 +287,12 @@ fn is_limit(limit: f64) -> bool {
 #[non_exhaustive]
 pub struct AdaptiveSnapshot {
     /// Its permits and waiters, at one moment: the limit in force, and the calls in flight, which
-    /// can exceed the limit after it was lowered. With the default controller the limit halves for
-    /// a window now and then. That is a probe of the latency without a queue, and no sign of
-    /// overload.
+    /// can exceed the limit after it was lowered.
     pub permits: Snapshot,
+    /// Why this is the limit, and the latencies that the controller compared. With the default controller the
+    /// limit halves for a window now and then: that is a [`Probe`](super::Reason::Probe) of the latency
+    /// without a queue, and no sign of overload.
+    pub explanation: Explanation,
     /// The samples since the last change of the limit.
     pub window: SampleWindow,
     /// The number of windows that have ended.

@@ -20,7 +20,7 @@ use std::f64::consts::SQRT_2;
 use std::mem;
 use std::time::Duration;
 
-use super::{Controller, Progress, SampleWindow, Target, positive};
+use super::{Controller, Explanation, Progress, Reason, SampleWindow, Target, positive};
 
 /// Multiplies the limit by the ratio of the latency without a queue to the latency now, and
 /// repeatedly measures the latency without a queue, at half of the limit. This is the default
@@ -119,6 +119,7 @@ pub struct Gradient {
     /// Whether the calls that ended first in this window have been dropped.
     is_warm: bool,
     state: State,
+    explanation: Explanation,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -242,6 +243,7 @@ impl Default for Gradient {
             ended: Duration::ZERO,
             is_warm: false,
             state: State::Steady(None),
+            explanation: Explanation::default(),
         }
     }
 }
@@ -551,6 +553,19 @@ impl Gradient {
         None
     }
 
+    /// Returns why a level was followed by the present state. `before` is the state before.
+    fn reason(&self, before: State, level: Level, most: f64) -> Reason {
+        match (before, self.state) {
+            (_, State::Probing { .. }) => Reason::Probe,
+            (_, State::Jumped { .. }) => Reason::Jump,
+            (State::Probing { .. } | State::Jumped { .. }, _) => Reason::Measured,
+            (_, State::Growing) => Reason::NoQueue,
+            _ if most < USED * level.limit.round() => Reason::Unused,
+            _ if self.excess(level) > 0.0 => Reason::Queue,
+            _ => Reason::NoQueue,
+        }
+    }
+
     /// Returns the target for a limit, with the number of samples that its window needs.
     fn windowed(&self, limit: f64) -> Target {
         let is_far = self.is_far_below_queue(limit);
@@ -565,6 +580,12 @@ impl Gradient {
         let samples = least.max((of_limit * limit) as u32);
         Target { limit, samples }
     }
+}
+
+/// Returns the duration with a binary logarithm in nanoseconds.
+fn duration(log2: f64) -> Duration {
+    // A float is converted with saturation.
+    Duration::from_nanos(log2.exp2() as u64)
 }
 
 impl Level {
@@ -603,22 +624,37 @@ impl Controller for Gradient {
         let since = mem::replace(&mut self.ended, window.ended());
         self.is_warm = false;
         self.ceiling.1 = self.ceiling.1.saturating_sub(1);
-        let limit = match (self.refused(window), Level::of(window)) {
+        let level = Level::of(window);
+        self.explanation.latency = level.map(|level| duration(level.latency));
+        let limit = match (self.refused(window), level) {
             (None, Some(level)) => {
                 if window.samples() >= JUMPED {
                     self.rate = Some(level.rate);
                 }
-                self.answered(level, window.max_in_flight() as f64, since)
+                let before = self.state;
+                let most = window.max_in_flight() as f64;
+                let limit = self.answered(level, most, since);
+                self.explanation.reason = self.reason(before, level, most);
+                limit
             }
-            (limit, _) => limit.unwrap_or(window.limit()),
+            (limit, _) => {
+                self.explanation.reason = Reason::Refused;
+                limit.unwrap_or(window.limit())
+            }
         };
+        self.explanation.baseline = self.baseline.map(duration);
         if self.ceiling.1 == 0 || limit <= self.ceiling.0 {
             return self.windowed(limit);
         }
         if let State::Growing = self.state {
             self.settle();
         }
+        self.explanation.reason = Reason::Refused;
         self.windowed(self.ceiling.0)
+    }
+
+    fn explain(&self) -> Explanation {
+        self.explanation
     }
 
     fn progress(&mut self, window: &SampleWindow) -> Progress {
