@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ReleaseAfter;
@@ -52,21 +53,6 @@ impl<S: Deref<Target: PermitSource>> Permit<S> {
     pub fn count(&self) -> usize {
         self.count
     }
-
-    /// Returns the pointer to the semaphore that it belongs to.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let semaphore = tollgate::Semaphore::new(3);
-    /// let permit = semaphore.try_acquire()?;
-    /// assert_eq!(permit.semaphore().available_permits(), 2);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[inline]
-    pub fn semaphore(&self) -> &S {
-        &self.semaphore
-    }
 }
 
 impl<S: Deref<Target: PermitSource> + Send + 'static> Permit<S> {
@@ -101,6 +87,20 @@ impl<S: Deref<Target: PermitSource> + Send + 'static> Permit<S> {
     /// ```
     pub fn release_after(self, duration: Duration) -> ReleaseAfter<Self> {
         ReleaseAfter::new(self, duration)
+    }
+}
+
+impl<'a, T: PermitSource> Permit<&'a T> {
+    /// Returns the semaphore that it belongs to.
+    pub fn semaphore(&self) -> &'a T {
+        self.semaphore
+    }
+}
+
+impl<T: PermitSource> Permit<Arc<T>> {
+    /// Returns the semaphore that it belongs to.
+    pub fn semaphore(&self) -> &Arc<T> {
+        &self.semaphore
     }
 }
 

@@ -28,6 +28,7 @@ struct Readme;
 mod controller;
 mod debug;
 pub mod guide;
+mod handles;
 mod rate;
 mod sampler;
 mod semaphore;
@@ -37,10 +38,10 @@ mod throttle;
 pub use self::controller::{
     Aimd, Controller, Explanation, Gradient, Progress, Reason, SampleWindow, Target,
 };
+pub use self::handles::Shared;
 pub use self::rate::{AdaptiveRate, RatePermit, RateSnapshot};
 pub use self::sampler::AdaptiveSnapshot;
 pub use self::semaphore::{AdaptivePermit, AdaptiveSemaphore};
-pub use self::throttle::Shared;
 
 /// The message of an option that is set after the first use, which is that of the options of [`tollgate`].
 const TOO_LATE: &str = "an option must be set before the first use";

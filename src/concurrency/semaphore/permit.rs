@@ -48,8 +48,8 @@ impl<S: Deref<Target = Semaphore>> Acquire<S> {
     /// use tollgate::wait::Waiting;
     ///
     /// struct Host {
-    ///     name: &'static str,
     ///     slots: Semaphore,
+    ///     // and more
     /// }
     ///
     /// /// The slots of a shared host.
@@ -65,11 +65,12 @@ impl<S: Deref<Target = Semaphore>> Acquire<S> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tollgate::AcquireError> {
-    /// let host = Arc::new(Host { name: "example.org", slots: Semaphore::new(2) });
+    /// let host = Arc::new(Host { slots: Semaphore::new(2) });
     /// let permit = Waiting::new(Acquire::new(Slots(Arc::clone(&host)), 1)).await?;
-    /// // The permit is `'static`, shares the host, and needs no second `Arc`.
-    /// assert_eq!(permit.semaphore().0.name, "example.org");
-    /// assert_eq!(host.slots.available_permits(), 1);
+    /// // The permit can move into a task: it shares the host, and no second `Arc` is necessary.
+    /// tokio::spawn(async move { drop(permit) });
+    /// tokio::task::yield_now().await;
+    /// assert_eq!(host.slots.available_permits(), 2);
     /// # Ok(())
     /// # }
     /// ```
