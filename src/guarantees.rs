@@ -13,9 +13,9 @@
 //! - Every function that takes a [`Throttle`](crate::Throttle) takes the semaphores of tokio and
 //!   async-lock as well. The last two columns describe them.
 //!
-//! An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) has the guarantees of a `Semaphore`,
+//! An [`AdaptiveSemaphore`] has the guarantees of a `Semaphore`,
 //! except that a request is for 1 permit, that its controller changes the limit, which is at least 1,
-//! and that a `static` needs a `LazyLock`. An [`AdaptiveRate`](crate::adaptive::AdaptiveRate) has those
+//! and that a `static` needs a `LazyLock`. An [`AdaptiveRate`] has those
 //! of a [`RateLimiter`](crate::RateLimiter) whose quota changes, except that each call costs 1. A
 //! [`FairQueue`](crate::fair::FairQueue) replaces the order of the waiters of any throttle, see
 //! [below](#order-who-goes-first).
@@ -120,3 +120,5 @@
 //! | allocations of a wait | those of the throttle; and the queue grows as waiters come |
 //!
 //! [`tollgate-detector`]: https://docs.rs/tollgate-detector/latest/tollgate_detector/
+//! [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html
+//! [`AdaptiveRate`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html

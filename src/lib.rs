@@ -48,7 +48,7 @@
 //! | [`LeakyBucket`] | releases a bounded queue at a fixed rate |
 //! | [`Keyed`] | has a rate limiter, a semaphore or a gate for each user, address or tenant |
 //! | [`Gate`] | blocks all callers for a while; [`before`](Gate::before) another throttle, also those that wait in it |
-//! | [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore), [`AdaptiveRate`](adaptive::AdaptiveRate) | adapt their limit to what a backend can handle |
+//! | [`AdaptiveSemaphore`], [`AdaptiveRate`] of the crate `tollgate-adaptive` | adapt their limit to what a backend can handle |
 //! | [`FairQueue`](fair::FairQueue) | orders the waiters of another throttle by priority and weight |
 //! | [`all`] | enters several throttles in one wait |
 //!
@@ -63,6 +63,9 @@
 //! - [Testing](guide::test_code_that_waits): a limiter on the system clock waits in real time even while
 //!   tokio's time is paused, and this page shows the clocks for tests.
 //! - [Choosing an algorithm](guide::choose_an_algorithm) compares GCRA, buckets, windows and logs.
+//!
+//! [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html
+//! [`AdaptiveRate`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -73,7 +76,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub mod adaptive;
 mod algorithm;
 mod concurrency;
 mod debug;
@@ -96,9 +98,9 @@ pub mod time;
 pub mod wait;
 mod wait_queue;
 
-/// The permits of semaphores, and the wait until all of them are returned.
+/// The permits of semaphores, the wait for them, and the wait until all of them are returned.
 pub mod semaphore {
-    pub use crate::concurrency::{OwnedPermit, Permit, ReleaseAfter, Resting, WaitIdle};
+    pub use crate::concurrency::{Acquire, OwnedPermit, Permit, ReleaseAfter, Resting, WaitIdle};
 }
 
 /// The permits of a [`Pool`].

@@ -7,8 +7,8 @@ use crate::quota::Quota;
 use crate::time::{Tick, wait_for};
 
 /// The state of a throttle at one moment, in the same shape for all types: `snapshot()` returns it.
-/// Three types return more: an [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), an
-/// [`AdaptiveRate`](crate::adaptive::AdaptiveRate) and a [`FairQueue`](crate::fair::FairQueue).
+/// Three types return more: an [`AdaptiveSemaphore`], an
+/// [`AdaptiveRate`] and a [`FairQueue`](crate::fair::FairQueue).
 ///
 /// # Consistency
 ///
@@ -35,6 +35,9 @@ use crate::time::{Tick, wait_for};
 /// assert_eq!(utilization(bytes.snapshot()), 0.5);
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
+///
+/// [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html
+/// [`AdaptiveRate`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {

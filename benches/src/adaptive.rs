@@ -8,10 +8,9 @@ use std::time::Duration;
 use congestion_limiter::limiter::{DefaultLimiter, Limiter, Outcome};
 use congestion_limiter::limits::Vegas;
 use futures::executor::block_on;
-use tollgate::adaptive::{
-    AdaptiveRate, AdaptiveSemaphore, Controller, Feedback, SampleWindow, Target,
-};
+use tollgate::throttle::Feedback;
 use tollgate::{Quota, RateLimiter, Semaphore};
+use tollgate_adaptive::{AdaptiveRate, AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate_observe::{Holders, Observed, Observer};
 use tollgate_tower::ThrottleLayer;
 use tower::{Layer, Service, ServiceExt};
@@ -137,7 +136,8 @@ fn calls<S: Service<(), Response = ()> + 'static>(mut service: S) -> impl FnMut(
 /// Our layer with a classifier, measured.
 fn layer() -> impl FnMut(u64) + 'static {
     let limit = Arc::new(fixed(LIMIT, 64));
-    let layer = ThrottleLayer::new(limit).classify(|_: Result<&(), _>| Feedback::Success);
+    let layer = ThrottleLayer::new(tollgate_adaptive::Shared(limit))
+        .classify(|_: Result<&(), _>| Feedback::Success);
     calls(layer.layer(Immediate))
 }
 

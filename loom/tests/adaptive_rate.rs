@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::throttle::{Inspect, LimitStatus};
 use tollgate::time::ManualClock;
 use tollgate::{Clock, ErrorKind, Quota};
+use tollgate_adaptive::{AdaptiveRate, RatePermit};
 use tollgate_loom::*;
 
 /// Returns a rate of 100 per second, with a burst of two.

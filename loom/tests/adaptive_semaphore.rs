@@ -10,8 +10,9 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use tollgate::adaptive::{AdaptiveSemaphore, Controller, Progress, SampleWindow, Target};
-use tollgate::{Clock, ErrorKind, adaptive::AdaptivePermit as Permit};
+use tollgate::{Clock, ErrorKind};
+use tollgate_adaptive::{AdaptivePermit as Permit, AdaptiveSemaphore};
+use tollgate_adaptive::{Controller, Progress, SampleWindow, Target};
 use tollgate_loom::*;
 
 /// A controller that alternates between two limits, in windows of `samples` samples.

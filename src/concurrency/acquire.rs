@@ -29,7 +29,7 @@ pub trait Queued {
 }
 
 /// The future of [`Semaphore::acquire`](crate::Semaphore::acquire) and the other methods that wait. `S` derefs to the
-/// semaphore: it is `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods.
+/// semaphore: it is `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods, or [any pointer](Self::new).
 ///
 /// It joins the queue when it is first polled. See [the semaphore](crate::Semaphore#cancel-safety) for the
 /// effects of dropping it.
@@ -51,7 +51,7 @@ type Taken<S> = (S, <<S as Deref>::Target as Queued>::Found);
 
 impl<S: Deref<Target: Queued>> Acquire<S> {
     #[inline]
-    pub(crate) fn new(source: S, permits: u32) -> Self {
+    pub(crate) fn of(source: S, permits: u32) -> Self {
         Self {
             source: Some(source),
             permits,
@@ -60,7 +60,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
     }
 
     #[inline(always)]
-    pub(crate) fn poll_take(&mut self, context: &Context<'_>) -> Polled<Taken<S>> {
+    pub(crate) fn poll_found(&mut self, context: &Context<'_>) -> Polled<Taken<S>> {
         let Some(source) = self.source.take() else {
             panic!("polled again after it was ready");
         };

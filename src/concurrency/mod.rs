@@ -14,7 +14,7 @@ mod resting;
 pub(crate) mod semaphore;
 mod throttle;
 
-pub(crate) use self::acquire::Acquire;
+pub use self::acquire::Acquire;
 pub use self::idle::WaitIdle;
 pub use self::permit::Permit;
 pub use self::release_after::ReleaseAfter;

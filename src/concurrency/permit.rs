@@ -18,7 +18,7 @@ pub trait PermitSource: fmt::Debug {
 ///
 /// `S` derefs to a [`Semaphore`](crate::Semaphore), a `ChannelSemaphore` or a
 /// [`CondvarSemaphore`](crate::CondvarSemaphore): it is a reference, or an `Arc` for an owned
-/// permit. A permit of the latter two always has a count of 1.
+/// permit, or for a `Semaphore` [any pointer](Self::try_new). A permit of the latter two always has a count of 1.
 ///
 /// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
 /// circulation without lowering the limit; [`forget`](Self::forget) lowers the limit as well.

@@ -473,7 +473,9 @@ pub enum ErrorKind {
     /// holds its [maximum](crate::fair::Class::max_concurrency). Returned only by `try_` calls.
     NoPermits,
     /// The rate does not allow the call now, or a gate is blocked. Returned only by `try_` calls of
-    /// rate limiters, [adaptive](crate::adaptive::AdaptiveRate) ones included, and by checks of gates.
+    /// rate limiters, [adaptive] ones included, and by checks of gates.
+    ///
+    /// [adaptive]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html
     RateLimited,
     /// The call asks for more than the limit can ever give at once: than all permits of a semaphore, or
     /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not help;

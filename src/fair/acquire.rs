@@ -356,13 +356,12 @@ debug_as! {
 /// methods:
 ///
 /// ```
-/// use std::sync::Arc;
-/// use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
 /// use tollgate::fair::FairQueue;
-/// use tollgate::throttle::Adaptive;
+/// use tollgate::throttle::{Adaptive, Feedback};
+/// use tollgate_adaptive::{AdaptiveSemaphore, Shared};
 ///
-/// let backend = Arc::new(AdaptiveSemaphore::default());
-/// let class = FairQueue::new(Arc::clone(&backend)).class("acme");
+/// let backend = Shared::from(AdaptiveSemaphore::default());
+/// let class = FairQueue::new(backend.clone()).class("acme");
 ///
 /// let mut permit = class.try_acquire()?;
 /// class.learn(&mut permit, Feedback::OVERLOADED);

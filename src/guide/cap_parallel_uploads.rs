@@ -24,7 +24,7 @@
 //!   `upload` in a `Result` of the limiter.
 //! - *Threads*: [`acquire().wait()`](crate::wait::Waiting::wait) blocks the thread.
 //! - *A new cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. If you
-//!   don't know the right cap, use [an adaptive one](super::find_the_right_limit).
+//!   don't know the right cap, use [an adaptive one].
 //! - *Requests or bytes per second*: [limit an API client](super::limit_an_api_client), or the guide of the
 //!   crate [`tollgate-io`].
 //! - *An object store, such as S3*: the crate [`tollgate-object-store`] limits the HTTP requests of a store,
@@ -44,3 +44,4 @@
 //!
 //! [`tollgate-io`]: https://docs.rs/tollgate-io/latest/tollgate_io/
 //! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/
+//! [an adaptive one]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/guide/index.html

@@ -58,7 +58,7 @@
 //!
 //! - *A rate*: `limiter.acquire().wait()`, for example for calls of a licensed service.
 //! - *Now or never*: `slots.try_acquire()`; do something else if it fails.
-//! - *A database that slows down*: [an adaptive limit](super::find_the_right_limit) instead of a fixed one.
+//! - *A database that slows down*: [an adaptive limit] instead of a fixed one.
 //! - *Tenants that share the connections evenly*: [a fair queue](super::who_goes_first) in front of the semaphore.
 //!
 //! # Traps
@@ -73,3 +73,5 @@
 //!   most for the sum of both.
 //! - A query whose future is dropped may still run on the server after its permit was returned. Bound it there, with
 //!   `statement_timeout` in PostgreSQL.
+//!
+//! [an adaptive limit]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/guide/index.html

@@ -60,7 +60,7 @@
 //!   later, [`settle`](crate::RateLimiter::settle) corrects it.
 //! - *Now or never*: [`try_acquire`](crate::RateLimiter::try_acquire) returns an error whose
 //!   [`retry_after`](crate::AcquireError::retry_after) is exact.
-//! - *A server whose limit you don't know*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) adapts to it.
+//! - *A server whose limit you don't know*: [`AdaptiveRate`] adapts to it.
 //! - *Limits by host or route of reqwest*: `ThrottleMiddleware::by(|request| ..)`; a crawler has [a page of its
 //!   own](super::crawl_politely).
 //! - *Paths with limits of their own*, such as the search of GitHub: `.gate_by(|url| ..)` names what a refusal
@@ -88,3 +88,4 @@
 //!
 //! [`tollgate-reqwest`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/
 //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+//! [`AdaptiveRate`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html

@@ -17,8 +17,8 @@
 //! | a bounded queue released at a fixed rate | [`LeakyBucket`](crate::LeakyBucket) |
 //! | the same limit for each user, address or tenant | [`Keyed<K, RateLimiter>`](crate::Keyed), `Keyed<K, Semaphore>`, and `Keyed<K, Gate>` to pause one of them; at most 100,000 keys unless [`max_keys`](crate::Keyed::max_keys) says otherwise; not with a sliding window or log |
 //! | millions of decisions per second from many threads | [`limiter.local(32)`](crate::RateLimiter::local) in each thread, with a burst of some hundreds |
-//! | a concurrency limit that adapts to what the backend can handle | [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) |
-//! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`](crate::adaptive::AdaptiveRate) |
+//! | a concurrency limit that adapts to what the backend can handle | [`AdaptiveSemaphore`] of the crate `tollgate-adaptive` |
+//! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`] of the same crate |
 //! | priorities, weights, even shares among tenants, newest first under overload | [`FairQueue`](crate::fair::FairQueue) in front of any of these |
 //! | all callers blocked for a while, with one relaxed load per check | [`Gate`](crate::Gate); the crate [`tollgate-detector`] blocks heavy callers with it |
 //! | the same limits across machines | the crate [`tollgate-redis`]; without a server, [`quota.split(nodes)`](crate::Quota::split) |
@@ -83,7 +83,7 @@
 //! 14. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
 //!     long.
 //! 15. [Decide who goes first](who_goes_first): priorities and fair shares.
-//! 16. [Find the right limit](find_the_right_limit): a limit that measures what a backend can handle.
+//! 16. [`tollgate_adaptive::guide`]: find the right limit, with a limit that measures what a backend can handle.
 //! 17. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
 //!
 //! [Coming from another crate](crate::migrate)? There is a table for each.
@@ -106,13 +106,15 @@
 //! [`tollgate_tower::PausesLayer`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.PausesLayer.html
 //! [`tollgate_tower::ThrottleLayer`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.ThrottleLayer.html
 //! [`tollgate_tower::guide`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/guide/index.html
+//! [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html
+//! [`AdaptiveRate`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html
+//! [`tollgate_adaptive::guide`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/guide/index.html
 
 pub mod basics;
 pub mod cancel_and_shut_down;
 pub mod cap_parallel_uploads;
 pub mod choose_an_algorithm;
 pub mod crawl_politely;
-pub mod find_the_right_limit;
 pub mod limit_a_pool;
 pub mod limit_an_api_client;
 pub mod limit_an_llm_client;

@@ -36,7 +36,7 @@
 //! - *In a layer*, calls must wait for a limit on a server: use `ThrottleLayer::by` with a `timeout` of more than
 //!   a round trip.
 //! - *A backend that all processes load*: each process [finds its
-//!   share](super::find_the_right_limit) without any number.
+//!   share][find] without any number.
 //! - *One process, many threads*: share one limiter; threads need no parts. For millions of decisions a
 //!   second, give each thread a [`local`](crate::RateLimiter::local) batch.
 //!
@@ -52,3 +52,4 @@
 //! - The types of both crates have the same names. Import one of the two `RateLimiter`s.
 //!
 //! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/
+//! [find]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/guide/index.html

@@ -87,7 +87,7 @@
 //! - **A limiter on the system clock waits in real time even while tokio's time is paused.** Paused time
 //!   then jumps ahead, and `tokio::time::timeout` around such a wait elapses [at
 //!   once](crate::Clock#in-tests-with-paused-time).
-//! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), a [`FairQueue`](crate::fair::FairQueue), a
+//! - An [`AdaptiveSemaphore`], a [`FairQueue`](crate::fair::FairQueue), a
 //!   [`Gate`](crate::Gate), and `Observed` of the crate [`tollgate-observe`] with its observers have a clock, too.
 //!   Otherwise they see no time pass while tokio's time is paused.
 //! - With `test-util`, a limiter or a [`Keyed`](crate::Keyed) in a `static` has a [state for each
@@ -95,3 +95,4 @@
 //!   affect each other, except that the keys of all of them count towards [`max_keys`](crate::Keyed::max_keys).
 //!
 //! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
+//! [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html

@@ -37,7 +37,7 @@
 //!   permits to other classes.
 //! - *A limit for each tenant as well*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`
 //!   takes the key itself: an owned one, such as a `String`, a number or an enum.
-//! - *In front of*: a semaphore, a rate, an [adaptive limit](super::find_the_right_limit), or a
+//! - *In front of*: a semaphore, a rate, an [adaptive limit], or a
 //!   composition, as an `Arc`.
 //! - *Fast rates*: put the queue in front of the rate itself, as in
 //!   `all((slots.key(&tenant), queue.class(tenant)))`. Slots that all tenants share go behind a queue
@@ -56,3 +56,5 @@
 //!   already running.
 //! - A class for each of millions of keys is bounded by
 //!   [`max_classes`](crate::fair::FairQueue::max_classes).
+//!
+//! [adaptive limit]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/guide/index.html

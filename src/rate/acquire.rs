@@ -48,8 +48,8 @@ pub trait Limiter {
     }
 }
 
-/// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` is a
-/// reference or an `Arc` to the limiter.
+/// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` derefs to the limiter: it is a
+/// reference, or an `Arc` for the `_owned` methods, or [any pointer](Self::new).
 ///
 /// It joins the queue when it is first polled. [The limiter](crate::RateLimiter#cancel-safety)
 /// describes the effect of dropping it.
@@ -64,30 +64,73 @@ pub struct Acquire<S: Deref<Target: Limiter>> {
 }
 
 impl<S: Deref<Target: Limiter>> Acquire<S> {
+    /// Creates the wait of [`RateLimiter::acquire_many`](crate::RateLimiter::acquire_many) for a limiter behind any
+    /// pointer: not only a reference or an `Arc` of the limiter, but also one of a value that contains it. A throttle
+    /// that contains a limiter polls this future in its own; for a wait with a timeout or a token, put it into a
+    /// [`Waiting`](crate::wait::Waiting::new). The pointer must always lead to the same limiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::ops::Deref;
+    /// use std::sync::Arc;
+    /// use tollgate::rate::Acquire;
+    /// use tollgate::wait::Waiting;
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// struct Api {
+    ///     key: &'static str,
+    ///     requests: RateLimiter,
+    /// }
+    ///
+    /// /// The requests to a shared API.
+    /// struct Requests(Arc<Api>);
+    ///
+    /// impl Deref for Requests {
+    ///     type Target = RateLimiter;
+    ///
+    ///     fn deref(&self) -> &RateLimiter {
+    ///         &self.0.requests
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let requests = RateLimiter::new(Quota::per_second(50).burst(5));
+    /// let api = Arc::new(Api { key: "k", requests });
+    /// let charge = Waiting::new(Acquire::new(Requests(Arc::clone(&api)), 2)).await?;
+    /// assert_eq!((api.key, charge.cost()), ("k", 2));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
-    pub(crate) fn new(source: S, cost: u64) -> Self {
+    pub fn new(limiter: S, cost: u64) -> Self {
         Self {
-            source,
+            source: limiter,
             call: Call::new(cost),
         }
     }
 
-    /// Creates a request that counts as arrived at `tick`.
-    pub(crate) fn as_of(source: S, cost: u64, tick: Tick) -> Self {
+    /// Creates the wait of a caller that counts as having arrived at an earlier tick, for
+    /// [`enter_as_of`](crate::Throttle::enter_as_of) of a throttle that contains a limiter.
+    pub fn as_of(limiter: S, cost: u64, tick: Tick) -> Self {
         let stage = Stage::AsOf(tick);
-        let call = Call { cost, stage };
-        Self { source, call }
+        Self {
+            source: limiter,
+            call: Call { cost, stage },
+        }
     }
 
+    /// Returns whether the caller is in the queue: it has been polled, and has to wait.
     #[inline]
-    pub(crate) fn source(&self) -> &S {
-        &self.source
+    pub fn is_waiting(&self) -> bool {
+        self.call.is_waiting()
     }
 
-    /// Returns whether the future has not been polled yet.
-    #[inline(always)]
-    pub(crate) fn is_new(&self) -> bool {
-        self.call.is_new()
+    /// Returns the pointer to the limiter.
+    #[inline]
+    pub fn limiter(&self) -> &S {
+        &self.source
     }
 
     // These two are not inlined, so that a poll that `decide_now` decides keeps nothing across a
@@ -159,6 +202,7 @@ impl Call {
         Self { cost, stage }
     }
 
+    #[inline(always)]
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Waiting(_))
     }

@@ -223,17 +223,6 @@ impl RateLimiter {
         self
     }
 
-    /// Replaces the initial quota.
-    ///
-    /// # Panics
-    ///
-    /// Panics after the first use.
-    #[track_caller]
-    pub(crate) const fn with_quota(mut self, quota: Quota) -> Self {
-        self.quota = quota;
-        self.unused()
-    }
-
     /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra). Limits [by
     /// key](crate::Keyed::new) can have an algorithm that [keeps a word](Algorithm::keeps_a_word).
     ///

@@ -21,13 +21,12 @@ mod state;
 mod throttle;
 mod waiters;
 
-pub(crate) use self::acquire::{Acquire, Limiter};
+pub use self::acquire::Acquire;
 pub use self::charge::Charge;
 pub use self::hold::Hold;
 pub(crate) use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
-pub(crate) use self::runtimes::States;
 pub use crate::algorithm::{AlgorithmError, QuotaChange};
 pub use crate::quota::QuotaError;

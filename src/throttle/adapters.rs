@@ -109,7 +109,8 @@ pub trait Inspect: Throttle {
 
 /// A throttle whose limit adapts to the outcomes of calls.
 ///
-/// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and [`AdaptiveRate`](crate::adaptive::AdaptiveRate), for
+/// It is implemented for references and `Shared`s of the [`AdaptiveSemaphore`] and the [`AdaptiveRate`] of the crate
+/// `tollgate-adaptive`, for
 /// `Option`s of these, for these `Observed` of the crate [`tollgate-observe`], and for
 /// [classes](crate::fair::ClassHandle) of a queue in front of them.
 ///
@@ -119,9 +120,9 @@ pub trait Inspect: Throttle {
 /// # Examples
 ///
 /// ```
-/// use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
-/// use tollgate::throttle::Adaptive;
 /// use tollgate::AcquireError;
+/// use tollgate::throttle::{Adaptive, Feedback};
+/// use tollgate_adaptive::AdaptiveSemaphore;
 ///
 /// async fn call<T: Adaptive>(backend: T) -> Result<u16, AcquireError> {
 ///     let mut permit = backend.enter().await?;
@@ -144,9 +145,11 @@ pub trait Inspect: Throttle {
 /// ```
 ///
 /// [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
+/// [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html
+/// [`AdaptiveRate`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not learn from how calls end",
-    note = "adaptive throttles are an `Arc` of an `AdaptiveSemaphore` or an `AdaptiveRate`, and a class of a `FairQueue` in front of one",
+    note = "adaptive throttles are a `Shared` or a reference of an `AdaptiveSemaphore` or an `AdaptiveRate` of `tollgate-adaptive`, and a class of a `FairQueue` in front of one",
     note = "a composition of `all` is not adaptive: nest two layers instead, the adaptive one inside"
 )]
 pub trait Adaptive: Throttle {

@@ -34,7 +34,7 @@ use crate::wait::Waiting;
 /// between the end of one call and the start of the next; for that, use a semaphore and
 /// [`release_after`](crate::semaphore::Permit::release_after), or [`Resting`](crate::semaphore::Resting) as a part.
 ///
-/// Put an [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) last, also behind rate limiters: it
+/// Put an [`AdaptiveSemaphore`] last, also behind rate limiters: it
 /// measures from the moment its permit is received, so in `all((&adaptive, &rate))` the wait for the
 /// rate counts as latency, and lowers the limit.
 ///
@@ -56,6 +56,8 @@ use crate::wait::Waiting;
 ///
 /// In `all`, a caller that has passed the gate is admitted although the gate is blocked meanwhile. With
 /// [`gate.before(&rate)`](crate::Gate::before) it is not: it looks at the gate again.
+///
+/// [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]

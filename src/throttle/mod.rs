@@ -23,4 +23,5 @@ pub(crate) use self::handles::handles;
 pub use self::rollback_guard::RollbackGuard;
 pub use self::traits::Polling;
 pub(crate) use self::traits::{Throttle, TryThrottle};
+pub use crate::feedback::Feedback;
 pub use crate::status::LimitStatus;

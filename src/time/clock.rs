@@ -27,7 +27,7 @@ use super::timer::{self, TIMER};
 use crate::sync::{Mutex, const_fn, lock};
 
 /// The clock of a rate limiter, and the timer that wakes its waiters. An
-/// [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) measures calls with a clock, and a
+/// [`AdaptiveSemaphore`] measures calls with a clock, and a
 /// [`FairQueue`](crate::fair::FairQueue) measures waits.
 ///
 /// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the
@@ -52,6 +52,8 @@ use crate::sync::{Mutex, const_fn, lock};
 /// An `AdaptiveSemaphore` on the system clock does not see paused time pass, so calls seem to take no
 /// time. A `FairQueue` on it sees no wait, so its
 /// [aging](crate::fair::FairQueue::aging) does not begin. The same two remedies help.
+///
+/// [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -175,7 +177,7 @@ impl Clock {
     ///   all of them count towards [`max_keys`](crate::Keyed::max_keys), and a key can be replaced when it
     ///   owes nothing in any runtime that has not ended.
     ///
-    /// The rate that an [`AdaptiveRate`](crate::adaptive::AdaptiveRate) has learned is common to all runtimes. A
+    /// The rate that an [`AdaptiveRate`] has learned is common to all runtimes. A
     /// [`FairQueue`](crate::fair::FairQueue#runtimes) in front of such a limiter is one queue for all
     /// runtimes, and each of its waiters is admitted by the time of its own runtime.
     ///
@@ -209,6 +211,8 @@ impl Clock {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [`AdaptiveRate`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html
     #[cfg(feature = "tokio")]
     pub const fn tokio() -> Self {
         Self(Kind::Runtime)
@@ -278,8 +282,22 @@ impl Clock {
     }
 
     /// Returns the time by which different machines can agree: since the Unix epoch on the system clock,
-    /// and since the epoch of the clock on others.
-    pub(crate) fn wall(&self) -> Duration {
+    /// and since the epoch of the clock on others, so that tests are exact. Unlike [`now`](Self::now), it goes back when
+    /// the time of the machine is set back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Clock;
+    ///
+    /// let manual = Clock::manual();
+    /// let clock = Clock::from(&manual);
+    /// let before = clock.wall();
+    /// manual.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.wall() - before, Duration::from_secs(1));
+    /// ```
+    pub fn wall(&self) -> Duration {
         match self.0 {
             Kind::System => SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
             _ => Duration::from_nanos(self.now().as_nanos()),

@@ -17,6 +17,7 @@ pub(crate) type SystemCounter = CheckedCounter<Machine>;
 static COUNTER: OnceLock<SystemCounter> = OnceLock::new();
 
 /// Returns the counter. Callers that read it often keep it.
+#[inline]
 pub(super) fn counter() -> &'static SystemCounter {
     COUNTER.get_or_init(|| {
         const COUNTS: u64 = 1 << 40;

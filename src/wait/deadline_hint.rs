@@ -138,6 +138,38 @@ impl Waiting<()> {
     pub fn remaining_timeout() -> Option<Duration> {
         remaining_timeout()
     }
+
+    /// Reports the clock on which the throttle of the future that is being polled waits, so that the
+    /// [timeout](crate::wait::Waiting::timeout) of the caller, if there is one, runs on that clock.
+    ///
+    /// A throttle with a clock calls this in each poll that returns [`Pending`](std::task::Poll::Pending). The limits of
+    /// this crate do it themselves: a throttle that contains a rate limiter or a gate need not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// use std::time::Duration;
+    /// use tollgate::wait::Waiting;
+    /// use tollgate::{AcquireError, Clock};
+    ///
+    /// let manual = Clock::manual();
+    /// let clock = Clock::from(&manual);
+    /// let wait = poll_fn(|_| {
+    ///     Waiting::report_clock(&clock);
+    ///     Poll::<Result<(), AcquireError>>::Pending
+    /// });
+    /// let mut wait = pin!(Waiting::new(wait).timeout(Duration::from_secs(2)));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(wait.as_mut().poll(&mut context).is_pending());
+    /// manual.advance(Duration::from_secs(2));
+    /// assert!(wait.poll(&mut context).is_ready());
+    /// ```
+    pub fn report_clock(clock: &Clock) {
+        report_clock(clock);
+    }
 }
 
 /// The same as [`Waiting::remaining_timeout`].

@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
-use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{Class, FairQueue, Queueable};
 use tollgate::throttle::BoxThrottle;
 use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
+use tollgate_adaptive::{AdaptiveRate, Shared};
 
 use crate::ends;
 use crate::support::{Waiter, in_destructors, paused_runtime};
@@ -296,7 +296,7 @@ fn queue_of_a_queue_enters_in_the_runtime_of_each_waiter() {
 #[test]
 fn queue_of_an_adaptive_rate_enters_in_the_runtime_of_each_waiter() {
     let rate = AdaptiveRate::new().initial_rate(1.0).clock(Clock::tokio());
-    let queue = FairQueue::<_, u32>::new(Arc::new(rate));
+    let queue = FairQueue::<_, u32>::new(Shared::from(rate));
     on_threads(4, move |number| {
         for _ in 0..5 {
             paused_runtime().block_on(async {

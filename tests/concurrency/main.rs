@@ -1,7 +1,8 @@
 //! Concurrency: the promises of semaphores and pools, in models and on threads.
 
-mod adaptive_semaphore;
 mod condvar_semaphore;
+#[path = "../support/fixed.rs"]
+mod fixed;
 mod foreign_semaphores;
 mod model;
 #[cfg(feature = "channel")]

@@ -8,9 +8,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::adaptive::{
-    AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit, RateSnapshot,
-};
 use tollgate::fair::{self, ClassHandle, FairPermit, FairQueue};
 use tollgate::keyed::{Key, WhenFull};
 use tollgate::rate::{Charge, LocalLimiter, MissedTickBehavior, Oversize, Reservation};
@@ -21,6 +18,10 @@ use tollgate::wait::{Timeout, Waiting};
 use tollgate::{
     AcquireError, Clock, CondvarSemaphore, Decision, ErrorKind, Gate, Keyed, LeakyBucket, Pool,
     Quota, RateLimiter, Semaphore, Snapshot, Throttle, TryThrottle, condvar_semaphore, pool,
+};
+use tollgate_adaptive::{
+    AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit, RateSnapshot,
+    Shared as SharedLimit,
 };
 use tollgate_observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 
@@ -113,15 +114,15 @@ table! {
         Permit<&'static CondvarSemaphore>,
         Permit<Arc<CondvarSemaphore>>,
         AdaptiveSemaphore, AdaptivePermit<&'static AdaptiveSemaphore>, AdaptivePermit<Arc<AdaptiveSemaphore>>,
-        Enter<&'static AdaptiveSemaphore>, Enter<Arc<AdaptiveSemaphore>>,
+        Enter<&'static AdaptiveSemaphore>, Enter<SharedLimit<AdaptiveSemaphore>>,
         AdaptiveRate, RatePermit<&'static AdaptiveRate>, RatePermit<Arc<AdaptiveRate>>,
-        Enter<&'static AdaptiveRate>, Enter<Arc<AdaptiveRate>>,
+        Enter<&'static AdaptiveRate>, Enter<SharedLimit<AdaptiveRate>>,
         RateLimiter, LeakyBucket, Enter<&'static RateLimiter>, Enter<Rate>,
         Reservation, LocalLimiter, Charge, Enter<Gate>;
     // Plain data and handles.
     YES YES YES YES YES YES:
         &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, Snapshot, Clock,
-        ManualClock, Tick, Gate, WhenFull, RateSnapshot;
+        ManualClock, Tick, Gate, WhenFull, RateSnapshot, SharedLimit<AdaptiveSemaphore>, SharedLimit<AdaptiveRate>;
 
     // A composition has the traits that all its parts have.
     YES YES YES YES YES YES:
@@ -352,7 +353,7 @@ at_most! {
     // A plain future is small, because the waiter is not inside it.
     64 =>
         Enter<&'static Semaphore>, Enter<Shared>, WaitIdle<&'static Semaphore>, Enter<&'static RateLimiter>,
-        Enter<Arc<AdaptiveSemaphore>>, Enter<Arc<AdaptiveRate>>, Enter<Rate>, Enter<Gate>, RateWait, PermitWait,
+        Enter<SharedLimit<AdaptiveSemaphore>>, Enter<SharedLimit<AdaptiveRate>>, Enter<Rate>, Enter<Gate>, RateWait, PermitWait,
         Enter<GateKey>;
     // A permit is a reference to the semaphore and a count, which is never 0.
     2 * WORD =>

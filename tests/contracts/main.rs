@@ -4,6 +4,8 @@
 mod auto_traits;
 mod conformance;
 mod failures;
+#[path = "../support/fixed.rs"]
+mod fixed;
 mod panics;
 mod snapshots;
 #[path = "../support/mod.rs"]

@@ -325,7 +325,7 @@ mod limit_a_websocket {
 }
 
 mod find_the_right_limit {
-    include!("../../src/guide/programs/find_the_right_limit.rs");
+    include!("../../crates/tollgate-adaptive/src/guide/programs/find_the_right_limit.rs");
 
     use std::sync::Arc;
 

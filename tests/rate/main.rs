@@ -1,6 +1,5 @@
 //! Rates: rate limiters, under every algorithm.
 
-mod adaptive_rate;
 mod algorithms;
 mod handles;
 #[cfg(feature = "tokio")]

@@ -26,7 +26,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::adaptive::{Controller, SampleWindow, Target};
 use tollgate::{AcquireError, ErrorKind, Semaphore};
 
 /// Returns a runtime on this thread, whose time stands still until every task waits for it.
@@ -90,20 +89,6 @@ pub(crate) fn in_destructors<R: Send + 'static>(
         LAST.with(at_the_end);
     });
     results.into_iter()
-}
-
-/// A controller whose limit is constant, in windows of one call.
-pub(crate) struct Fixed(pub(crate) f64);
-
-impl Controller for Fixed {
-    fn initial(&self) -> Target {
-        let (limit, samples) = (self.0, 1);
-        Target { limit, samples }
-    }
-
-    fn update(&mut self, _: &SampleWindow) -> Target {
-        self.initial()
-    }
 }
 
 /// A counter of wakes.

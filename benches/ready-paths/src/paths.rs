@@ -16,11 +16,13 @@ use futures::executor::block_on;
 use http::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio_util::sync::CancellationToken;
-use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
 use tollgate::fair::FairQueue;
 use tollgate::{
     Algorithm, ChannelSemaphore, Clock, CondvarSemaphore, Gate, Keyed, LeakyBucket, Pool, Quota,
     RateLimiter, Semaphore, all,
+};
+use tollgate_adaptive::{
+    AdaptiveRate, AdaptiveSemaphore, Controller, Gradient, SampleWindow, Target,
 };
 use tollgate_io::ThrottleIoExt;
 use tollgate_tower::{ClientIp, ThrottleLayer};
@@ -151,7 +153,60 @@ fn semaphores() -> Vec<ReadyPath> {
             || AdaptiveSemaphore::new(Gradient::default()),
             async |it| consume(it.acquire().await),
         ),
+        path("adaptive: try + drop", unmeasured, |it| {
+            consume(it.try_acquire());
+        }),
+        awaited("adaptive: acquire ready + drop", unmeasured, async |it| {
+            consume(it.acquire().await);
+        }),
+        awaited(
+            "adaptive: owned acquire ready + drop",
+            || Arc::new(unmeasured()),
+            async |it| consume(Arc::clone(it).acquire_owned().await),
+        ),
+        path("adaptive rate: try + drop", fast, |it| {
+            consume(it.try_acquire());
+        }),
+        awaited("adaptive rate: acquire ready + drop", fast, async |it| {
+            consume(it.acquire().await);
+        }),
+        awaited(
+            "adaptive rate: owned acquire ready + drop",
+            || Arc::new(fast()),
+            async |it| consume(Arc::clone(it).acquire_owned().await),
+        ),
     ]
+}
+
+/// A controller whose window has one sample, and places for one more call. Both are taken by calls that never end, so
+/// no other call is measured.
+struct Never;
+
+impl Controller for Never {
+    fn initial(&self) -> Target {
+        Target {
+            limit: LIMIT as f64,
+            samples: 1,
+        }
+    }
+
+    fn update(&mut self, window: &SampleWindow) -> Target {
+        panic!("no window ends, but this one has: {window:?}");
+    }
+}
+
+/// Returns a semaphore that measures no more calls.
+fn unmeasured() -> AdaptiveSemaphore {
+    let semaphore = AdaptiveSemaphore::new(Never);
+    for _ in 0..2 {
+        std::mem::forget(semaphore.try_acquire());
+    }
+    semaphore
+}
+
+/// Returns a rate that never binds.
+fn fast() -> AdaptiveRate {
+    AdaptiveRate::new().limits(1e6..=1e6).burst(250_000)
 }
 
 fn rates() -> Vec<ReadyPath> {

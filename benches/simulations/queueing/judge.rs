@@ -4,8 +4,8 @@
 use std::fmt::{self, Display};
 use std::ops::Range;
 
-use tollgate::adaptive::{AdaptiveSemaphore, Aimd, Controller, Gradient};
 use tollgate::time::ManualClock;
+use tollgate_adaptive::{AdaptiveSemaphore, Aimd, Controller, Gradient};
 
 use simulations::spread::Spread;
 

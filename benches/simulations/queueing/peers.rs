@@ -2,7 +2,7 @@
 //!
 //! Each implements the public [`Controller`], with the defaults of its source.
 
-use tollgate::adaptive::{Controller, SampleWindow, Target};
+use tollgate_adaptive::{Controller, SampleWindow, Target};
 
 /// Returns a target with the windows of tollgate's controllers: each permit is used about twice, and a
 /// mean has at least 64 samples.

@@ -17,8 +17,8 @@ use std::time::Duration;
 use oorandom::Rand64;
 use simulations::events::Events;
 use simulations::spread::Spread;
-use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::{Algorithm, Quota, RateLimiter};
+use tollgate_adaptive::{AdaptiveRate, RatePermit};
 
 use crate::judge::Row;
 use crate::parallel;

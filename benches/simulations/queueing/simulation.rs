@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use oorandom::Rand64;
 use tollgate::Clock;
-use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
 use tollgate::time::ManualClock;
+use tollgate_adaptive::{AdaptivePermit, AdaptiveSemaphore};
 
 use crate::jobs::{Job, Nanos, SECOND};
 use crate::scenarios::{Balance, Line, Retry, SPAN, Said, Scenario};

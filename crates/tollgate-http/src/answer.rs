@@ -10,7 +10,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Response, StatusCode};
-use tollgate::adaptive::Feedback;
+use tollgate::throttle::Feedback;
 
 use crate::ResponseClass;
 use crate::server_limits::ServerLimits;
@@ -56,7 +56,7 @@ pub fn asked_wait(
 /// ```
 /// use std::time::Duration;
 /// use http::Response;
-/// use tollgate::adaptive::Feedback;
+/// use tollgate::throttle::Feedback;
 ///
 /// let busy = Response::builder().status(503).header("retry-after", "7").body(())?;
 /// let retry_after = Some(Duration::from_secs(7));

@@ -14,10 +14,10 @@ use object_store::client::{
     HttpResponseBody, HttpService,
 };
 use tokio_util::sync::CancellationToken;
-use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::throttle::Adaptive;
 use tollgate::wait::Waiting;
 use tollgate::{RateLimiter, Throttle};
+use tollgate_adaptive::{AdaptiveRate, RatePermit, Shared};
 use tollgate_io::ThrottleIoExt;
 use tollgate_tower::{ThrottledBody, feedback};
 
@@ -165,7 +165,7 @@ where
     /// the store a provider of credentials that uses another connector.
     #[must_use]
     pub fn adaptive(mut self, rate: Arc<AdaptiveRate>) -> Self {
-        self.limits.adaptive = Some(rate);
+        self.limits.adaptive = Some(Shared(rate));
         self
     }
 
@@ -317,7 +317,7 @@ impl<T> fmt::Debug for Service<T> {
 struct InFlight(Option<RatePermit<Arc<AdaptiveRate>>>);
 
 impl InFlight {
-    fn answered(mut self, rate: Option<&Arc<AdaptiveRate>>, response: &HttpResponse) {
+    fn answered(mut self, rate: Option<&Shared<AdaptiveRate>>, response: &HttpResponse) {
         if let (Some(rate), Some(mut permit)) = (rate, self.0.take()) {
             rate.learn(&mut permit, feedback(response));
         }

@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::throttle::RollbackGuard;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle};
+use tollgate_adaptive::{AdaptiveRate, RatePermit, Shared};
 
 use crate::data::{Charged, Kept, Moved};
 use crate::error::{BoxError, Holders, LimitKind, WaitTooLong, of_store};
@@ -51,7 +51,7 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 #[derive(Clone)]
 pub(crate) struct Limits<T> {
     throttle: T,
-    pub(crate) adaptive: Option<Arc<AdaptiveRate>>,
+    pub(crate) adaptive: Option<Shared<AdaptiveRate>>,
     pub(crate) sent: Option<Arc<RateLimiter>>,
     /// Limits the bodies that are read, and is not charged before a request.
     pub(crate) received: Option<Arc<RateLimiter>>,
@@ -230,7 +230,7 @@ impl<T: Throttle> Limits<T> {
 /// The permits and charges that a request has taken so far. They are rolled back on drop, the last first.
 struct Taken<'a, T: Throttle> {
     /// The last one: a request that has it has everything.
-    rate: Option<RollbackGuard<&'a Option<Arc<AdaptiveRate>>>>,
+    rate: Option<RollbackGuard<&'a Option<Shared<AdaptiveRate>>>>,
     sent: Option<Charged<'a>>,
     permit: Option<RollbackGuard<&'a T>>,
 }

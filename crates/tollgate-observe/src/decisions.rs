@@ -1,10 +1,10 @@
 //! [`ObservedController`]: a controller whose decisions are reported.
 
-use tollgate::adaptive::{Controller, Explanation, Progress, SampleWindow, Target};
+use tollgate_adaptive::{Controller, Explanation, Progress, SampleWindow, Target};
 
 use super::{Observer, contain_panic};
 
-/// A [`Controller`] of an [`AdaptiveSemaphore`](tollgate::adaptive::AdaptiveSemaphore) that reports each of its
+/// A [`Controller`] of an [`AdaptiveSemaphore`](tollgate_adaptive::AdaptiveSemaphore) that reports each of its
 /// decisions to an [`Observer`], for example to `Metrics` and `Traced`.
 ///
 /// The decisions are those of the controller that it wraps. An observer that panics changes none.
@@ -20,7 +20,7 @@ use super::{Observer, contain_panic};
 /// use std::time::Duration;
 ///
 /// use tollgate::AcquireError;
-/// use tollgate::adaptive::{AdaptiveSemaphore, Aimd, Reason};
+/// use tollgate_adaptive::{AdaptiveSemaphore, Aimd, Reason};
 /// use tollgate_observe::{Decision, ObservedController, Observer, Place};
 ///
 /// #[derive(Clone, Default)]

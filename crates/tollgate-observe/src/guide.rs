@@ -24,7 +24,7 @@
 //! - *Keys*: `snapshot()` of a key, and [`keys`](tollgate::Keyed::keys) for those in use. All keys share one
 //!   `Metrics`.
 //! - *Classes*: [`snapshot`](tollgate::fair::FairQueue::snapshot) of a fair queue lists the holders and waiters of each class.
-//! - *Adaptive limits*: their [snapshot](tollgate::adaptive::AdaptiveSemaphore::snapshot) has the limit, its last
+//! - *Adaptive limits*: their [snapshot](tollgate_adaptive::AdaptiveSemaphore::snapshot) has the limit, its last
 //!   window, why it is what it is, and the `permits` for `record`. An [`ObservedController`](crate::ObservedController)
 //!   reports each decision, so that a probe does not look like an overload. To report the outcome of a call, take the inner permit with
 //!   [`into_inner`](crate::ObservedPermit::into_inner).

@@ -41,7 +41,7 @@ use tollgate::{AcquireError, Clock, ErrorKind, Snapshot};
 /// | `tollgate_min_rtt_seconds` | gauge | the baseline: the latency without a queue | `min_rtt_msecs` |
 /// | `tollgate_sample_rtt_seconds` | gauge | the latency of the last window | `sample_rtt_msecs` |
 /// | `tollgate_min_rtt_calculation_active` | gauge | 1 while the limit is low to measure, otherwise 0 | `min_rtt_calculation_active` |
-/// | `tollgate_decisions_total` | counter | decisions; the label `reason` is the [`Reason`](tollgate::adaptive::Reason) in snake case | |
+/// | `tollgate_decisions_total` | counter | decisions; the label `reason` is the [`Reason`](tollgate_adaptive::Reason) in snake case | |
 /// | `tollgate_overloaded_total` | counter | measured calls that were refused, or failed because of overload | |
 ///
 /// Envoy's `rq_blocked` is `tollgate_refused_total`.

@@ -21,8 +21,7 @@ use pin_project_lite::pin_project;
 
 use super::{Observer, Place};
 use crate::contain_panic;
-use tollgate::adaptive::Feedback;
-use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
+use tollgate::throttle::{Adaptive, Feedback, Inspect, LimitStatus, Weighted};
 use tollgate::time::Tick;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Clock, Throttle, TryThrottle, forward};

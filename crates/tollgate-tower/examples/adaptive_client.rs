@@ -1,7 +1,8 @@
 //! Finds the rate that a server accepts, using the few requests that the server refuses.
 use axum::{Router, body::Body, http::Request, routing::get};
 use std::{sync::Arc, time::Duration};
-use tollgate::{Clock, Quota, RateLimiter, adaptive::AdaptiveRate};
+use tollgate::{Clock, Quota, RateLimiter};
+use tollgate_adaptive::AdaptiveRate;
 use tollgate_tower::ThrottleLayer;
 use tower::ServiceExt;
 

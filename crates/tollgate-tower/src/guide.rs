@@ -40,7 +40,7 @@
 //! - *Count only failures*, such as wrong passwords: use [`refund_if`](crate::ThrottleLayer::refund_if).
 //! - *Live changes*: call [`set_quota`](tollgate::RateLimiter::set_quota) of an `Arc` in the router's state, as in
 //!   `axum_full`; `tonic_limit` is for gRPC. *A backend that slows down*: use an [adaptive
-//!   limit](tollgate::guide::find_the_right_limit), with [`overloaded_if`](crate::ThrottleLayer::overloaded_if).
+//!   limit](https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/guide/), with [`overloaded_if`](crate::ThrottleLayer::overloaded_if).
 //!
 //! # Traps
 //!

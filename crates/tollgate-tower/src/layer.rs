@@ -12,8 +12,7 @@ use super::extractor::{ByParts, ByRequest};
 use super::{
     Errors, Policy, RateLimitHeaders, RejectionFormat, RequestParts, Responses, ThrottleService,
 };
-use tollgate::adaptive::Feedback;
-use tollgate::throttle::{Adaptive, Inspect};
+use tollgate::throttle::{Adaptive, Feedback, Inspect};
 use tollgate::{AcquireError, Throttle, TryThrottle};
 
 /// Puts services behind a throttle. See [the module](crate) for its behavior.
@@ -465,20 +464,18 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # Examples
     ///
     /// ```
-    /// use std::sync::Arc;
-    ///
     /// use axum::Router;
     /// use axum::body::Body;
     /// use axum::http::{Request, StatusCode};
     /// use axum::routing::get;
-    /// use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
+    /// use tollgate_adaptive::{AdaptiveSemaphore, Gradient, Shared};
     /// use tollgate_tower::ThrottleLayer;
     /// use tower::ServiceExt;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).max_waiters(100));
-    /// let layer = ThrottleLayer::new(Arc::clone(&limit)).overloaded_if(|answer| answer.status == 503);
+    /// let limit = Shared::from(AdaptiveSemaphore::new(Gradient::default()).max_waiters(100));
+    /// let layer = ThrottleLayer::new(limit.clone()).overloaded_if(|answer| answer.status == 503);
     /// let app: Router = Router::new()
     ///     .route("/", get(|| async { StatusCode::SERVICE_UNAVAILABLE }))
     ///     .layer(layer);
@@ -508,7 +505,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// A call that is dropped before it is answered is ignored, because its latency is unknown.
     /// Put a timeout inside this layer, so that the closure gets its error.
     ///
-    /// An [`AdaptiveRate`](tollgate::adaptive::AdaptiveRate) pauses later requests for as long as a refusal
+    /// An [`AdaptiveRate`](https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveRate.html) pauses later requests for as long as a refusal
     /// asks for. The refused request is not sent again: its answer is returned. A
     /// [`PausesLayer`](super::PausesLayer) outside this layer sends it again, and each attempt then enters the
     /// throttle.
@@ -527,9 +524,10 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// use std::sync::Arc;
     ///
     /// use http::{Request, Response, StatusCode};
-    /// use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
-    /// use tollgate_tower::{ThrottleLayer, feedback};
+    /// use tollgate::throttle::Feedback;
     /// use tollgate::{Quota, RateLimiter};
+    /// use tollgate_adaptive::{AdaptiveSemaphore, Shared};
+    /// use tollgate_tower::{ThrottleLayer, feedback};
     /// use tower::util::BoxCloneService;
     /// use tower::{BoxError, Layer, ServiceExt, service_fn};
     ///
@@ -540,8 +538,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     ///     "/slow" => Err(BoxError::from("timed out")),
     ///     _ => Ok(Response::builder().status(503).body(())?),
     /// });
-    /// let backend = Arc::new(AdaptiveSemaphore::default());
-    /// let client = ThrottleLayer::new(Arc::clone(&backend))
+    /// let backend = Shared::from(AdaptiveSemaphore::default());
+    /// let client = ThrottleLayer::new(backend.clone())
     ///     .classify(|answer: Result<&Response<()>, &BoxError>| match answer {
     ///         Ok(answer) => feedback(answer),
     ///         Err(_) => Feedback::OVERLOADED,

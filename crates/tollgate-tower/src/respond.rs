@@ -7,8 +7,7 @@ use std::sync::Arc;
 use http::Response;
 use http::response::Parts;
 use http_body::Body;
-use tollgate::adaptive::Feedback;
-use tollgate::throttle::{Adaptive, LimitStatus};
+use tollgate::throttle::{Adaptive, Feedback, LimitStatus};
 use tollgate::{AcquireError, Throttle};
 use tollgate_http::Rejections;
 

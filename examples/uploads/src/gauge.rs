@@ -15,7 +15,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
 use tokio::sync::watch;
-use tollgate::adaptive::Feedback;
+use tollgate::throttle::Feedback;
 use tollgate_tower::{ThrottledBody, feedback};
 
 use crate::arrivals::{Arrivals, Waits};

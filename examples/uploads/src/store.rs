@@ -17,10 +17,10 @@ use object_store::client::{
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tollgate::adaptive::AdaptiveRate;
 use tollgate::rate::{MissedTickBehavior, Oversize};
 use tollgate::throttle::BoxThrottle;
 use tollgate::{RateLimiter, all};
+use tollgate_adaptive::AdaptiveRate;
 use tollgate_object_store::ThrottledConnector;
 
 use crate::args::Args;

@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use shuttle::thread;
-use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
 use tollgate::keyed::{Key, WhenFull};
 use tollgate::rate::Charge;
 use tollgate::throttle::Cost;
 use tollgate::time::ManualClock;
 use tollgate::{Algorithm, Clock, Keyed, Pool, Quota, RateLimiter, Semaphore, Snapshot};
+use tollgate_adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Shared, Target};
 
 use crate::driver::{PermitOf, Scenario, Subject, draw, explore};
 
@@ -226,7 +226,7 @@ fn adaptive_semaphore() {
     explore(Scenario::<Adapted>::run);
 }
 
-struct Adapted(Arc<AdaptiveSemaphore>, ManualClock);
+struct Adapted(Shared<AdaptiveSemaphore>, ManualClock);
 
 /// Alternates between two limits, in windows of two samples.
 struct Alternating;
@@ -248,7 +248,7 @@ impl Controller for Alternating {
 }
 
 impl Subject for Adapted {
-    type Throttle = Arc<AdaptiveSemaphore>;
+    type Throttle = Shared<AdaptiveSemaphore>;
 
     const MOST_COST: u32 = 1;
     const HAS_LIMIT: bool = false;
@@ -256,11 +256,11 @@ impl Subject for Adapted {
     fn new() -> Self {
         let clock = Clock::manual();
         let semaphore = AdaptiveSemaphore::new(Alternating).clock(&clock);
-        Self(Arc::new(semaphore), clock)
+        Self(Shared::from(semaphore), clock)
     }
 
     fn throttle(&self, _: u32, _: u32) -> Self::Throttle {
-        Arc::clone(&self.0)
+        self.0.clone()
     }
 
     fn most_in(&self, _: u32) -> u64 {

@@ -124,7 +124,7 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
     #[inline]
     pub(in crate::concurrency) fn new(pool: S) -> Self {
         Self {
-            queued: AcquirePlace::new(pool, 1),
+            queued: AcquirePlace::of(pool, 1),
             making: None,
         }
     }
@@ -176,7 +176,7 @@ impl<S: Deref<Target = Pool<T>>, T> Future for Acquire<S, T> {
         if self.making.is_some() {
             ready!(self.poll_making(context))?;
         } else {
-            match ready!(self.queued.poll_take(context))? {
+            match ready!(self.queued.poll_found(context))? {
                 (pool, Some(item)) => return Poll::Ready(Ok(Permit::new(pool, Some(item)))),
                 (pool, None) => ready!(self.make(Permit::new(pool, None), context))?,
             }

@@ -343,8 +343,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn try_acquire_many(&self, n: u32) -> Result<Permit<&Self>, AcquireError> {
-        self.try_take(n)?;
-        Ok(Permit::new(self, n))
+        Permit::try_new(self, n)
     }
 
     /// Takes a permit that shares the semaphore, without waiting.
@@ -366,8 +365,7 @@ impl Semaphore {
     #[inline]
     #[doc(alias = "try_acquire_arc")]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, AcquireError> {
-        self.try_take(1)?;
-        Ok(Permit::new(self, 1))
+        Permit::try_new(self, 1)
     }
 }
 
@@ -402,6 +400,7 @@ impl Semaphore {
     /// assert_eq!(semaphore.permits(), 3);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[inline]
     pub fn permits(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
@@ -422,10 +421,20 @@ impl Semaphore {
         self.state.load().available()
     }
 
-    /// Returns the number of permits that are held, without the lock. While the limit changes, the number may
-    /// be wrong by the difference.
+    /// Returns the number of permits that are held, without the lock. After a shrink it may be above the limit. While
+    /// the limit changes, the number may be wrong by the difference.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let _permits = semaphore.try_acquire_many(2)?;
+    /// semaphore.set_permits(1);
+    /// assert_eq!((semaphore.permits(), semaphore.in_use()), (1, 2));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
     #[inline]
-    pub(crate) fn in_use(&self) -> usize {
+    pub fn in_use(&self) -> usize {
         let held = self.permits() as isize - self.state.load().free;
         usize::try_from(held).unwrap_or(0)
     }

@@ -1,10 +1,13 @@
-//! Operations that only permits of a [`Semaphore`] have: splitting, merging and forgetting.
+//! Operations that only permits of a [`Semaphore`] have: acquiring behind any pointer, splitting, merging and
+//! forgetting.
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use super::Semaphore;
 use crate::concurrency::{Acquire, Permit};
+use crate::error::AcquireError;
 use crate::sync::lock;
 
 /// A [`Permit`] that shares its [`Semaphore`], so it can move into a task.
@@ -27,8 +30,123 @@ impl OwnedPermit {
     }
 }
 
-/// Splitting and merging the permits of a [`Semaphore`].
+/// Waiting for a [`Semaphore`] behind any pointer.
+impl<S: Deref<Target = Semaphore>> Acquire<S> {
+    /// Creates the wait of [`Semaphore::acquire_many`](crate::Semaphore::acquire_many) for a semaphore behind any
+    /// pointer: not only a reference or an `Arc` of the semaphore, but also one of a value that contains it. A
+    /// throttle that contains a semaphore polls this future in its own; for a wait with a timeout or a token, put it
+    /// into a [`Waiting`](crate::wait::Waiting::new). The pointer, and each clone of it, must always lead to the same
+    /// semaphore.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::ops::Deref;
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate::semaphore::Acquire;
+    /// use tollgate::wait::Waiting;
+    ///
+    /// struct Host {
+    ///     slots: Semaphore,
+    ///     // and more
+    /// }
+    ///
+    /// /// The slots of a shared host.
+    /// struct Slots(Arc<Host>);
+    ///
+    /// impl Deref for Slots {
+    ///     type Target = Semaphore;
+    ///
+    ///     fn deref(&self) -> &Semaphore {
+    ///         &self.0.slots
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let host = Arc::new(Host { slots: Semaphore::new(2) });
+    /// let permit = Waiting::new(Acquire::new(Slots(Arc::clone(&host)), 1)).await?;
+    /// // The permit can move into a task: it shares the host, and no second `Arc` is necessary.
+    /// tokio::spawn(async move { drop(permit) });
+    /// tokio::task::yield_now().await;
+    /// assert_eq!(host.slots.available_permits(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn new(semaphore: S, permits: u32) -> Self {
+        Self::of(semaphore, permits)
+    }
+
+    /// Polls like the future, and takes the permits without a guard: returns the pointer to the semaphore. The caller
+    /// [releases](Semaphore::release) the permits. If the future is dropped before, it has taken none.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is polled again after it has completed.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`Semaphore::acquire`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use tollgate::Semaphore;
+    /// use tollgate::semaphore::Acquire;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = Semaphore::new(3);
+    /// let mut acquire = Acquire::new(&semaphore, 2);
+    /// poll_fn(|context| acquire.poll_take(context)).await?;
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// semaphore.release(2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline(always)]
+    pub fn poll_take(&mut self, context: &Context<'_>) -> Poll<Result<S, AcquireError>> {
+        self.poll_found(context).map_ok(|(semaphore, ())| semaphore)
+    }
+
+    /// Returns the pointer to the semaphore, or `None` once the future has completed.
+    #[inline]
+    pub fn semaphore(&self) -> Option<&S> {
+        self.source.as_ref()
+    }
+}
+
+/// Acquiring, splitting and merging the permits of a [`Semaphore`].
 impl<S: Deref<Target = Semaphore>> Permit<S> {
+    /// Takes permits of a semaphore behind any pointer without waiting, see
+    /// [`Acquire::new`](crate::semaphore::Acquire::new).
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`Semaphore::try_acquire`](crate::Semaphore::try_acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use tollgate::Semaphore;
+    /// use tollgate::semaphore::Permit;
+    ///
+    /// let semaphore = Rc::new(Semaphore::new(3));
+    /// let two = Permit::try_new(Rc::clone(&semaphore), 2)?;
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # drop(two);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_new(semaphore: S, permits: u32) -> Result<Self, AcquireError> {
+        semaphore.try_take(permits)?;
+        Ok(Self::new(semaphore, permits))
+    }
+
     /// Splits off `permits` of its permits, to be held and dropped separately. Returns `None` and
     /// changes nothing if it holds fewer.
     ///

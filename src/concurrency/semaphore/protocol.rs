@@ -43,16 +43,55 @@ use crate::wait_queue::{WaitQueue, WaiterId, WakeList, lock_if_served, serve_and
 /// the limit that the request exceeded, which is never 0.
 const CLOSED: u32 = 0;
 
-/// Taking and returning.
+/// Taking and returning permits without a guard, for throttles whose own permits return them, and for permits that are
+/// kept as numbers.
+///
+/// Nothing returns such permits by itself.
 impl Semaphore {
-    /// Takes permits now, or returns an error.
+    /// Takes permits without waiting and without a guard, see [`try_acquire_many`](Self::try_acquire_many).
+    /// [`Acquire::poll_take`](crate::semaphore::Acquire::poll_take) waits for them.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// semaphore.try_take(2)?;
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// semaphore.release(2);
+    /// assert_eq!(semaphore.available_permits(), 3);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
     #[inline]
-    pub(crate) fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
+    pub fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
         if self.state.try_take(permits) {
             Ok(())
         } else {
             self.refuse(permits)
         }
+    }
+
+    /// Returns permits that were [taken](Self::try_take) without a guard, or whose guard was
+    /// [forgotten](std::mem::forget). They go to the waiters, as when a guard is dropped.
+    ///
+    /// Whoever returns more than that admits more callers than the limit. To change the limit, use
+    /// [`set_permits`](Self::set_permits) or [`add_permits`](Self::add_permits).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(1);
+    /// std::mem::forget(semaphore.try_acquire()?);
+    /// semaphore.release(1);
+    /// assert!(semaphore.try_acquire().is_ok());
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn release(&self, permits: u32) {
+        self.give_back(permits as usize);
     }
 
     /// Handles a failed attempt to take permits: returns the error, if it is one.
@@ -102,7 +141,7 @@ impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let permits = self.permits;
         let polled = self.poll_take(context);
-        polled.map_ok(|(semaphore, ())| Permit::new(semaphore, permits))
+        polled.map_ok(|semaphore| Permit::new(semaphore, permits))
     }
 }
 

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
-use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{FairPermit, FairQueue};
 use tollgate::rate::MissedTickBehavior;
 use tollgate::throttle::{BoxThrottle, Polling, Weighted};
 use tollgate::time::{ManualClock, Tick};
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, Clock, Keyed, LeakyBucket, Quota, RateLimiter, Throttle};
+use tollgate_adaptive::{AdaptiveRate, Shared};
 use tollgate_observe::Observed;
 
 use crate::support::Waiter;
@@ -142,7 +142,7 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
         &*Box::leak(Box::new(LeakyBucket::new(TEN, 9).clock(clock)))
     });
     let adaptive = |clock: &ManualClock| AdaptiveRate::new().limits(10.0..=10.0).clock(clock);
-    assert_forwards("an adaptive rate", |clock| Arc::new(adaptive(clock)));
+    assert_forwards("an adaptive rate", |clock| Shared::from(adaptive(clock)));
     assert_forwards("a borrowed adaptive rate", |clock| {
         &*Box::leak(Box::new(adaptive(clock)))
     });

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
 use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
-use tollgate::throttle::{Adaptive, BoxThrottle, Polling, Weighted};
+use tollgate::throttle::{Adaptive, BoxThrottle, Feedback, Polling, Weighted};
 use tollgate::wait::Waiting;
 use tollgate::{
     AcquireError, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle,
     TryThrottle, all,
 };
+use tollgate_adaptive::{AdaptiveSemaphore, Gradient, Shared};
 use tollgate_observe::Observed;
 
 use crate::support::Waiter;
@@ -356,8 +356,8 @@ fn drop_of_a_granted_wait_of_a_rate_limiter_passes_the_charge_on_or_refunds_it()
 
 #[test]
 fn finish_of_a_permit_tells_an_adaptive_throttle_and_serves_the_next() {
-    let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).limits(1..=1));
-    let queue = FairQueue::new(Arc::clone(&limit)).classes(|_| Class::new().max_concurrency(1));
+    let limit = Shared::from(AdaptiveSemaphore::new(Gradient::default()).limits(1..=1));
+    let queue = FairQueue::new(limit.clone()).classes(|_| Class::new().max_concurrency(1));
     let class = queue.class(0);
     let mut held = class.try_acquire().unwrap();
     let mut waiter = Waiter::parked(class.acquire());

@@ -22,11 +22,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, contextualize_config};
 #[cfg(feature = "tokio")]
 use tokio::runtime::Runtime;
-use tollgate::adaptive::AdaptiveSemaphore;
 use tollgate::time::ManualClock;
 #[cfg(feature = "tokio")]
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Clock, ErrorKind};
+use tollgate_adaptive::{AdaptiveSemaphore, Shared};
 
 use self::naive::{Answer, Ends, Idle, Model};
 use self::subject::{Boxed, Erratic, Held, Subject, borrowed};
@@ -513,8 +513,8 @@ fn adaptive_semaphore_agrees_with_it_whatever_its_controller_wants() {
         let (clock, limit) = (Clock::manual(), Arc::new(AtomicUsize::new(3)));
         let erratic = Erratic(Random::new(seed), Arc::clone(&limit));
         let semaphore = AdaptiveSemaphore::new(erratic).limits(1..=12).max_waiters(20);
-        let semaphore = Arc::new(semaphore.clock(&clock));
-        let mut world = World::new(Arc::clone(&semaphore), 3, Some(20), Names::AtRandom);
+        let semaphore = Shared::from(semaphore.clock(&clock));
+        let mut world = World::new(semaphore.clone(), 3, Some(20), Names::AtRandom);
         world.adapts = Some((clock, limit));
         world.run(&calls)?;
         let seen = semaphore.snapshot();

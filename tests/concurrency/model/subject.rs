@@ -4,12 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate::semaphore::{OwnedPermit, Permit};
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, CondvarSemaphore, Pool, Semaphore, Snapshot, Throttle, TryThrottle};
+use tollgate_adaptive::{
+    AdaptivePermit, AdaptiveSemaphore, Controller, SampleWindow, Shared, Target,
+};
 
-use crate::support::Fixed;
+use crate::fixed::Fixed;
 use crate::support::random::Random;
 
 pub(crate) type Boxed<P> = Pin<Box<dyn Future<Output = Result<P, AcquireError>>>>;
@@ -222,11 +224,11 @@ semaphore!(
     semaphore.wait_idle_owned()
 );
 
-pub(crate) fn adaptive(limit: usize, bound: Option<usize>) -> Arc<AdaptiveSemaphore> {
+pub(crate) fn adaptive(limit: usize, bound: Option<usize>) -> Shared<AdaptiveSemaphore> {
     let semaphore = AdaptiveSemaphore::new(Fixed(limit as f64)).limits(1..=2000);
     #[cfg(feature = "tokio")]
     let semaphore = semaphore.clock(tollgate::Clock::tokio());
-    Arc::new(match bound {
+    Shared::from(match bound {
         None => semaphore,
         Some(bound) => semaphore.max_waiters(bound),
     })
@@ -275,7 +277,7 @@ impl Held for AdaptivePermit<Arc<AdaptiveSemaphore>> {
     }
 }
 
-impl Subject for Arc<AdaptiveSemaphore> {
+impl Subject for Shared<AdaptiveSemaphore> {
     const HAS: &'static str = "try acquire crowd poll drop leak release release-all leak-permit close idle \
         poll-idle drop-idle free waiting cancel advance bound kept";
 
@@ -291,7 +293,7 @@ impl Subject for Arc<AdaptiveSemaphore> {
     }
 
     fn idle(&self) -> Boxed<()> {
-        let semaphore = Arc::clone(self);
+        let semaphore = self.clone();
         Box::pin(async move {
             semaphore.wait_idle().await;
             Ok(())

@@ -4,13 +4,13 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
 use tollgate::throttle::Polling;
 use tollgate::time::Tick;
 use tollgate::{Algorithm, Clock, CondvarSemaphore, Keyed, Pool, Quota, RateLimiter, Semaphore};
+use tollgate_adaptive::{AdaptiveRate, AdaptiveSemaphore, Shared};
 
 use super::subject::{AnyEnter, AnyPermit, AnyThrottle, Entered, Erased, Guarantees, Subject};
-use crate::support::Fixed;
+use crate::fixed::Fixed;
 
 /// Returns a subject of a type that can be closed.
 fn subject<T: Erased + Clone + 'static>(
@@ -86,13 +86,15 @@ const OF_A_RATE: Guarantees = Guarantees {
 
 both! {
     borrowed_semaphore shared_semaphore: ALL, Semaphore::new;
-    borrowed_adaptive_semaphore shared_adaptive_semaphore: ALL, adaptive_semaphore;
     borrowed_pool shared_pool: ALL, |limit| Pool::new(repeat_n((), limit));
     borrowed_rate_limiter shared_rate_limiter: OF_A_RATE, limiter;
-    borrowed_adaptive_rate shared_adaptive_rate: OF_A_RATE, adaptive_rate;
 }
 
 subjects! {
+    borrowed_adaptive_semaphore: ALL, |limit| leak(adaptive_semaphore(limit));
+    shared_adaptive_semaphore: ALL, |limit| Shared::from(adaptive_semaphore(limit));
+    borrowed_adaptive_rate: OF_A_RATE, |limit| leak(adaptive_rate(limit));
+    shared_adaptive_rate: OF_A_RATE, |limit| Shared::from(adaptive_rate(limit));
     factory_pool: ALL, |limit| Arc::new(Pool::with_factory(limit, || "an item".to_owned()));
     limited_later: OF_A_RATE, limited_later;
     // One key of many, while others come and go.

@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use tollgate::adaptive::AdaptiveSemaphore;
 use tollgate::fair::FairQueue;
 use tollgate::{Clock, ErrorKind, Semaphore};
+use tollgate_adaptive::AdaptiveSemaphore;
 use tollgate_io::stream::LimitStreamExt;
 
+use crate::fixed::Fixed;
 use crate::support::foreign::{calls_when_woken, panics_when_woken};
-use crate::support::{Fixed, Waiter, assert_at_rest, kind, yield_now};
+use crate::support::{Waiter, assert_at_rest, kind, yield_now};
 
 /// A waker in a batch dangles, because the one before it drops its future.
 ///

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::adaptive::AdaptiveRate;
 use tollgate::rate::Oversize;
 use tollgate::time::ManualClock;
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
+use tollgate_adaptive::AdaptiveRate;
 
 use crate::support::audit::{Allowance, Entry};
 use crate::support::random::on_threads;

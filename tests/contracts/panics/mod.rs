@@ -9,16 +9,17 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Aimd, Gradient};
 use tollgate::rate::QuotaChange;
 use tollgate::{
     Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore,
 };
+use tollgate_adaptive::{AdaptiveRate, AdaptiveSemaphore, Aimd, Gradient};
 use tollgate_io::Throttled;
 use tollgate_tower::{ClientIp, Pauses, Policy, ThrottleLayer};
 
+use crate::fixed::Fixed;
 use crate::support::foreign::panic_message;
-use crate::support::{Fixed, Waiter, assert_at_rest};
+use crate::support::{Waiter, assert_at_rest};
 
 const MAX: usize = Semaphore::MAX_PERMITS;
 

@@ -7,11 +7,11 @@ use std::mem::forget;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
 use tollgate::fair::{Class, FairQueue, Share};
 use tollgate::keyed::WhenFull;
 use tollgate::rate::{MissedTickBehavior, Oversize};
 use tollgate::{Algorithm, Clock, Gate, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore};
+use tollgate_adaptive::{AdaptiveRate, AdaptiveSemaphore};
 
 use super::{FILE, Location, no_panic, row};
 use crate::support::Waiter;

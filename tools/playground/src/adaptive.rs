@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Gradient};
 use tollgate::time::ManualClock;
+use tollgate_adaptive::{AdaptivePermit, AdaptiveSemaphore, Gradient};
 
 use crate::backend::{Backend, Performance, best_fixed};
 use crate::steps::Pace;

@@ -41,7 +41,7 @@ smol_tasks: ^the squares sum up to 2470$
 ";
 
 pub(crate) fn examples(shell: &Shell) -> Result<bool> {
-    let adapters = ["detector", "observe", "reqwest", "tower"];
+    let adapters = ["adaptive", "detector", "observe", "reqwest", "tower"];
     let adapters = adapters.map(|name| format!("-ptollgate-{name}"));
     cmd!(shell, "cargo build --examples --all-features").run()?;
     cmd!(shell, "cargo build {adapters...} --examples --all-features").run()?;

@@ -124,6 +124,7 @@ fn print_lines(shell: &Shell, core: &Crate) -> Result<()> {
     let mut all = rooms.values().sum::<usize>();
     println!("{all:8} lines of code in src, without tests (--rooms)");
     for name in [
+        "tollgate-adaptive",
         "tollgate-http",
         "tollgate-tower",
         "tollgate-io",

@@ -14,7 +14,7 @@ tollgate, default features      | tollgate                                      
 tollgate with tokio alone       | tollgate --no-default-features --features=tokio | 8
 tollgate with the counter alone | tollgate --no-default-features --features=tsc   | 8
 tollgate without features       | tollgate --no-default-features                  | 3
-uploads                         | uploads                                         | 220
+uploads                         | uploads                                         | 221
 ";
 
 pub(crate) fn tree(shell: &Shell) -> Result<bool> {

@@ -11,8 +11,8 @@ use futures_util::{FutureExt, poll};
 use http_body_util::BodyExt;
 use object_store::client::{HttpErrorKind, HttpRequest};
 use tokio::time::Instant;
-use tollgate::adaptive::AdaptiveRate;
 use tollgate::{Clock, ErrorKind, Quota, Semaphore};
+use tollgate_adaptive::AdaptiveRate;
 use tollgate_object_store::{ThrottledConnector, WaitTooLong, wait_too_long};
 
 use crate::support::{

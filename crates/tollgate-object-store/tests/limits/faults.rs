@@ -16,8 +16,8 @@ use object_store::{BackoffConfig, ObjectStoreExt, RetryConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::Instant;
-use tollgate::adaptive::AdaptiveRate;
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore};
+use tollgate_adaptive::AdaptiveRate;
 use tollgate_object_store::{ThrottledConnector, cause};
 
 use crate::support::{self, Counted, FakeS3, Script, failure, kind};

@@ -15,9 +15,9 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tollgate::adaptive::AdaptiveRate;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Clock, ErrorKind, Quota, Throttle};
+use tollgate_adaptive::AdaptiveRate;
 use tollgate_object_store::{LimitKind, ThrottledConnector, WaitTooLong, wait_too_long};
 
 use crate::support::{

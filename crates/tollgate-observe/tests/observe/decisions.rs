@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::Clock;
-use tollgate::adaptive::{
+use tollgate_adaptive::{
     AdaptiveSemaphore, Controller, Explanation, Progress, Reason, SampleWindow, Target,
 };
 use tollgate_observe::{Decision, ObservedController, Observer, Place};

@@ -6,11 +6,12 @@ use std::time::Duration;
 use axum::http::{Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use tollgate::adaptive::{
-    AdaptiveRate, AdaptiveSemaphore, Controller, Feedback, Gradient, SampleWindow, Target,
-};
+use tollgate::throttle::Feedback;
 use tollgate::time::ManualClock;
 use tollgate::{AcquireError, Clock};
+use tollgate_adaptive::{
+    AdaptiveRate, AdaptiveSemaphore, Controller, Gradient, SampleWindow, Shared, Target,
+};
 use tollgate_tower::{ThrottleLayer, feedback};
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
@@ -59,7 +60,7 @@ fn classify_gets_each_answer_and_each_error() {
         Ok(9) | Err(_) => Feedback::OVERLOADED,
         Ok(_) => Feedback::Success,
     };
-    let service = ThrottleLayer::new(Arc::clone(&limit))
+    let service = ThrottleLayer::new(Shared(Arc::clone(&limit)))
         .classify(classify)
         .layer(ask);
     let mut expected = (0, 0);
@@ -88,7 +89,7 @@ fn classify_leaves_rejections_to_the_caller_and_ignores_a_dropped_call() {
     let (limit, clock) = limit();
     let never = service_fn(|(): ()| std::future::pending::<Result<(), BoxError>>());
     let classify = |_: Result<&(), &BoxError>| Feedback::OVERLOADED;
-    let mut service = ThrottleLayer::new(Arc::clone(&limit))
+    let mut service = ThrottleLayer::new(Shared(Arc::clone(&limit)))
         .refusing()
         .classify(classify)
         .layer(never);
@@ -108,7 +109,7 @@ fn classify_that_panics_ignores_the_call() {
     let (limit, _) = limit();
     let echo = service_fn(async |(): ()| Ok::<_, BoxError>(()));
     let classify = |_: Result<&(), &BoxError>| panic!("as the test wants it");
-    let mut service = ThrottleLayer::new(Arc::clone(&limit))
+    let mut service = ThrottleLayer::new(Shared(Arc::clone(&limit)))
         .classify(classify)
         .layer(echo);
     let call = std::panic::AssertUnwindSafe(|| Waiter::new(service.call(())).output());
@@ -128,7 +129,7 @@ fn overloaded_if_ends_latencies_with_the_head_and_holds_permits_to_the_end_of_th
         *answer.status_mut() = StatusCode::from_u16(status).unwrap();
         Ok::<_, BoxError>(answer)
     });
-    let layer = ThrottleLayer::new(Arc::clone(&limit));
+    let layer = ThrottleLayer::new(Shared(Arc::clone(&limit)));
     let service = layer
         .overloaded_if(|answer| answer.status == 503)
         .layer(page);
@@ -159,7 +160,7 @@ fn overloaded_if_ignores_requests_that_are_dropped_before_their_head() {
     let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).clock(&clock));
     let never =
         service_fn(|(): ()| std::future::pending::<Result<Response<Full<Bytes>>, BoxError>>());
-    let layer = ThrottleLayer::new(Arc::clone(&limit)).overloaded_if(|_| false);
+    let layer = ThrottleLayer::new(Shared(Arc::clone(&limit))).overloaded_if(|_| false);
     let mut service = layer.layer(never);
     for _ in 0..1000 {
         let calls: Vec<_> = (0..limit.snapshot().permits.limit)
@@ -214,7 +215,7 @@ fn classify_tells_a_rate_for_how_long_the_server_wants_to_be_left_alone() {
     });
     let classify =
         |answer: Result<&Response<()>, &BoxError>| answer.map_or(Feedback::Ignored, feedback);
-    let mut service = ThrottleLayer::new(Arc::clone(&rate))
+    let mut service = ThrottleLayer::new(Shared(Arc::clone(&rate)))
         .classify(classify)
         .layer(busy);
     assert!(Waiter::new(service.call(())).output().is_ok());

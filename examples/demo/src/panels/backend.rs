@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, interval, sleep};
-use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate::{Clock, Semaphore, TryThrottle};
+use tollgate_adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Shared, Target};
 use tollgate_observe::Observed;
 
 use crate::meter::{Latencies, pace};
@@ -54,7 +54,7 @@ pub(crate) struct Panel {
     settings: Arc<Settings>,
     clock: Clock,
     fixed: [Lane<Arc<Semaphore>>; 3],
-    adaptive: Lane<Arc<AdaptiveSemaphore>>,
+    adaptive: Lane<Shared<AdaptiveSemaphore>>,
     fleet: Mutex<Fleet>,
     /// When the automatic changes began, unless a user has moved a slider since.
     cycling_since: Mutex<Option<Instant>>,
@@ -63,7 +63,7 @@ pub(crate) struct Panel {
 /// The clients before one backend.
 struct Fleet {
     controller: Fleets,
-    clients: [Lane<Arc<AdaptiveSemaphore>>; 5],
+    clients: [Lane<Shared<AdaptiveSemaphore>>; 5],
     /// The client that makes the next call.
     next: usize,
 }
@@ -258,7 +258,7 @@ impl Fleet {
                 Fleets::Default => AdaptiveSemaphore::default(),
                 Fleets::Naive => AdaptiveSemaphore::new(Naive::default()),
             };
-            let limit = Arc::new(limit.clock(clock.clone()));
+            let limit = Shared::from(limit.clock(clock.clone()));
             Lane::new(limit, backend.clone(), latencies.clone(), clock)
         };
         Self {
@@ -314,7 +314,7 @@ impl Panel {
             .map(|(_, _, limit)| Lane::alone(Arc::new(Semaphore::new(limit)), &settings, &clock));
         let adaptive = AdaptiveSemaphore::default().clock(clock.clone());
         Self {
-            adaptive: Lane::alone(Arc::new(adaptive), &settings, &clock),
+            adaptive: Lane::alone(Shared::from(adaptive), &settings, &clock),
             fleet: Mutex::new(Fleet::new(Fleets::Default, &settings, &clock)),
             cycling_since: Mutex::new(Some(Instant::now())),
             settings,

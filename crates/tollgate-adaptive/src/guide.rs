@@ -1,6 +1,6 @@
 //! Find the right limit: let the limiter measure how many calls a backend can handle at once.
 //!
-//! An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) finds its limit from latencies. A backend
+//! An [`AdaptiveSemaphore`](crate::AdaptiveSemaphore) finds its limit from latencies. A backend
 //! with `c` workers that each take the time `S` answers `c/S` calls per second. With fewer than `c` calls
 //! in flight it idles; with more, calls wait in its queue, where nobody can reorder or cancel them. And `c`
 //! changes over time.
@@ -9,10 +9,11 @@
 //! [dependencies]
 //! tokio = { version = "1.49", features = ["full"] }
 //! tollgate = { path = "../tollgate" }
+//! tollgate-adaptive = { path = "../tollgate/crates/tollgate-adaptive" }
 //! ```
 //!
 //! ```no_run
-#![doc = include_str!("programs/find_the_right_limit.rs")]
+#![doc = include_str!("guide/programs/find_the_right_limit.rs")]
 //! ```
 //!
 //! In a test, 200 tasks call a database of 40 workers in this way. The limit is between 40 and 60 after ten seconds, and
@@ -20,14 +21,14 @@
 //!
 //! # A rate that a server does not tell
 //!
-//! An [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds the rate from refusals. Report each one with
-//! [`throttled`](crate::adaptive::RatePermit::throttled), and drop the permit of every other call:
+//! An [`AdaptiveRate`](crate::AdaptiveRate) finds the rate from refusals. Report each one with
+//! [`throttled`](crate::RatePermit::throttled), and drop the permit of every other call:
 //!
 //! ```
 //! use std::time::Duration;
 //!
 //! use tollgate::AcquireError;
-//! use tollgate::adaptive::AdaptiveRate;
+//! use tollgate_adaptive::AdaptiveRate;
 //!
 //! /// Sends a request when the rate admits it; `send` returns the status and `Retry-After`.
 //! async fn limited(
@@ -51,14 +52,14 @@
 //!
 //! # Choices
 //!
-//! - *You know the number*, from a contract or the size of a pool: a [`Semaphore`](crate::Semaphore) or a
-//!   [`RateLimiter`](crate::RateLimiter).
-//! - *A server refuses calls above a rate that you don't know*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate).
+//! - *You know the number*, from a contract or the size of a pool: a [`Semaphore`](tollgate::Semaphore) or a
+//!   [`RateLimiter`](tollgate::RateLimiter).
+//! - *A server refuses calls above a rate that you don't know*: [`AdaptiveRate`](crate::AdaptiveRate).
 //! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `ThrottleLayer`, of the crate
 //!   [`tollgate-tower`], report to the limit how each call ended.
-//! - *Another controller*: the default, [`Gradient`](crate::adaptive::Gradient), repeatedly measures the latency
-//!   without a queue. [`Aimd`](crate::adaptive::Aimd) is for a server that refuses early;
-//!   your own controller implements [`Controller`](crate::adaptive::Controller). The pictures show both, and
+//! - *Another controller*: the default, [`Gradient`](crate::Gradient), repeatedly measures the latency
+//!   without a queue. [`Aimd`](crate::Aimd) is for a server that refuses early;
+//!   your own controller implements [`Controller`](crate::Controller). The pictures show both, and
 //!   the rules of Envoy and Netflix, beside the best fixed limit: at a server whose number of workers
 //!   changes, and at one whose calls become slower.
 //! - *Several processes*: each finds its own share. They need no communication, but their clocks must differ by
@@ -66,27 +67,27 @@
 //!   the machine's clock. The shares need not be even.
 //!
 //! <div style="overflow-x: auto">
-#![doc = include_str!("../../docs/adaptive-workers.svg")]
+#![doc = include_str!("guide/adaptive-workers.svg")]
 //! </div>
 //!
 //! <div style="overflow-x: auto">
-#![doc = include_str!("../../docs/adaptive-service.svg")]
+#![doc = include_str!("guide/adaptive-service.svg")]
 //! </div>
 //!
 //! # Traps
 //!
 //! - *The permit is the call.* Acquire it just before the request, drop it when the response has arrived, and
-//!   put it last in [`all`](crate::all): every other wait looks like latency.
+//!   put it last in [`all`](tollgate::all): every other wait looks like latency.
 //! - *A refusal is fast*, so a backend that refuses everything looks idle. Call
-//!   [`overloaded`](crate::adaptive::AdaptivePermit::overloaded) of an `AdaptivePermit` after a timeout, 429 or 503, and
-//!   [`ignore`](crate::adaptive::AdaptivePermit::ignore) after a response from a cache.
+//!   [`overloaded`](crate::AdaptivePermit::overloaded) of an `AdaptivePermit` after a timeout, 429 or 503, and
+//!   [`ignore`](crate::AdaptivePermit::ignore) after a response from a cache.
 //! - *A cancelled call drops its permit*, so it counts as a fast success. Apply a timeout while you
 //!   hold the permit, as in `timeout(limit, query).await`, and call `overloaded` when it elapses, or `ignore` when
 //!   you give up for another reason; do not put it around the function that holds the permit.
 //! - *One limiter for each resource*: the latencies of two databases are unrelated.
 //! - *The queue is now in front of the limit.* Bound it with
-//!   [`max_waiters`](crate::adaptive::AdaptiveSemaphore::max_waiters) and a timeout, or let [a fair
-//!   queue](super::who_goes_first) decide who goes.
+//!   [`max_waiters`](crate::AdaptiveSemaphore::max_waiters) and a timeout, or let [a fair
+//!   queue](tollgate::guide::who_goes_first) decide who goes.
 //! - A limit does not grow while callers use less than 80 % of it.
 //!
 //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/

@@ -12,18 +12,16 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::time::Tick;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, Quota, RateLimiter, Throttle};
+
 pub(super) use self::acquire::AcquireRate;
 pub use self::acquire::RatePermit;
 use self::control::Control;
 use self::rule::RateRule;
-use crate::RateLimiter;
 use crate::debug::debug_as;
-use crate::error::AcquireError;
-use crate::quota::Quota;
-use crate::rate::{Limiter, States};
 use crate::sync::const_fn;
-use crate::time::{Clock, Tick};
-use crate::wait::Waiting;
 
 /// The lowest and the highest rate that can be set, per second, which are the default limits, too.
 const BOUNDS: (f64, f64) = (0.001, 1e6);
@@ -126,7 +124,7 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::adaptive::AdaptiveRate;
+/// use tollgate_adaptive::AdaptiveRate;
 /// use tollgate::{Clock, Quota, RateLimiter};
 ///
 /// let clock = Clock::manual();
@@ -151,6 +149,9 @@ pub struct AdaptiveRate {
     pub(super) limiter: RateLimiter,
     burst: u64,
     max_pause: Duration,
+    /// Options of the limiter, for another quota before the first use.
+    max_waiters: usize,
+    clock: Option<Clock>,
     control: Control,
 }
 
@@ -170,7 +171,7 @@ impl AdaptiveRate {
         /// # Examples
         ///
         /// ```
-        /// use tollgate::adaptive::AdaptiveRate;
+        /// use tollgate_adaptive::AdaptiveRate;
         ///
         /// static API: AdaptiveRate = AdaptiveRate::new();
         ///
@@ -188,6 +189,8 @@ impl AdaptiveRate {
                 limiter: RateLimiter::new(quota(DEFAULT_INITIAL_RATE, 1)),
                 burst: 1,
                 max_pause: DEFAULT_MAX_PAUSE,
+                max_waiters: usize::MAX,
+                clock: None,
                 control: Control::new(RateRule::new(BOUNDS, DEFAULT_INITIAL_RATE)),
             }
         }
@@ -203,7 +206,7 @@ impl AdaptiveRate {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::adaptive::AdaptiveRate;
+    /// use tollgate_adaptive::AdaptiveRate;
     ///
     /// let rate = AdaptiveRate::new().limits(0.5..=5.0);
     /// assert_eq!(rate.rate(), 5.0);
@@ -271,7 +274,7 @@ impl AdaptiveRate {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::Clock;
-    /// use tollgate::adaptive::AdaptiveRate;
+    /// use tollgate_adaptive::AdaptiveRate;
     ///
     /// let minute = Duration::from_secs(60);
     /// let rate = AdaptiveRate::new().max_pause(minute).clock(Clock::manual());
@@ -286,9 +289,8 @@ impl AdaptiveRate {
     #[must_use]
     #[track_caller]
     pub fn max_pause(mut self, max: Duration) -> Self {
-        self.limiter = self.limiter.unused();
         self.max_pause = max;
-        self
+        self.unused()
     }
 
     /// Bounds the queue, see [`RateLimiter::max_waiters`].
@@ -299,8 +301,8 @@ impl AdaptiveRate {
     #[must_use]
     #[track_caller]
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.limiter = self.limiter.max_waiters(max_waiters);
-        self
+        self.max_waiters = max_waiters;
+        self.unused()
     }
 
     /// Sets the clock, see [`RateLimiter::clock`].
@@ -311,16 +313,30 @@ impl AdaptiveRate {
     #[must_use]
     #[track_caller]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.limiter = self.limiter.clock(clock);
+        let clock = clock.into();
+        self.limiter = self.limiter.clock(&clock);
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Sets the bound of the queue, which panics after the first use, like every option of the limiter.
+    #[track_caller]
+    fn unused(mut self) -> Self {
+        self.limiter = self.limiter.max_waiters(self.max_waiters);
         self
     }
 
     /// Returns the limiter with another rule, and the quota for its rate and the burst.
     #[track_caller]
-    fn with_rule(mut self, rule: RateRule) -> Self {
-        self.limiter = self.limiter.with_quota(quota(rule.rate, self.burst));
-        self.control = Control::new(rule);
-        self
+    fn with_rule(self, rule: RateRule) -> Self {
+        let mut rate = self.unused();
+        let limiter = RateLimiter::new(quota(rule.rate, rate.burst)).max_waiters(rate.max_waiters);
+        rate.limiter = match &rate.clock {
+            Some(clock) => limiter.clock(clock),
+            None => limiter,
+        };
+        rate.control = Control::new(rule);
+        rate
     }
 }
 
@@ -334,9 +350,9 @@ impl AdaptiveRate {
     ///
     /// # Errors
     ///
-    /// [`Closed`](crate::ErrorKind::Closed), [`QueueFull`](crate::ErrorKind::QueueFull) with
-    /// [`max_waiters`](Self::max_waiters), and [`RuntimeEnded`](crate::ErrorKind::RuntimeEnded) like
-    /// [`RateLimiter::acquire`](crate::RateLimiter::acquire).
+    /// [`Closed`](tollgate::ErrorKind::Closed), [`QueueFull`](tollgate::ErrorKind::QueueFull) with
+    /// [`max_waiters`](Self::max_waiters), and [`RuntimeEnded`](tollgate::ErrorKind::RuntimeEnded) like
+    /// [`RateLimiter::acquire`](tollgate::RateLimiter::acquire).
     #[inline]
     pub fn acquire(&self) -> Waiting<AcquireRate<&Self>> {
         Waiting::new(AcquireRate::new(self))
@@ -348,7 +364,7 @@ impl AdaptiveRate {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate::adaptive::AdaptiveRate;
+    /// use tollgate_adaptive::AdaptiveRate;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -372,9 +388,9 @@ impl AdaptiveRate {
     ///
     /// # Errors
     ///
-    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the call would be
+    /// [`RateLimited`](tollgate::ErrorKind::RateLimited), with the time after which the call would be
     /// admitted if no other call came and the rate did not change, and
-    /// [`Closed`](crate::ErrorKind::Closed).
+    /// [`Closed`](tollgate::ErrorKind::Closed).
     #[inline]
     pub fn try_acquire(&self) -> Result<RatePermit<&Self>, AcquireError> {
         RatePermit::try_new(self)
@@ -391,7 +407,7 @@ impl AdaptiveRate {
     }
 
     /// Closes the limiter: every waiter, and every later call, fails with
-    /// [`Closed`](crate::ErrorKind::Closed).
+    /// [`Closed`](tollgate::ErrorKind::Closed).
     pub fn close(&self) {
         self.limiter.close();
     }
@@ -421,7 +437,7 @@ impl AdaptiveRate {
     ///
     /// ```
     /// use tollgate::Clock;
-    /// use tollgate::adaptive::AdaptiveRate;
+    /// use tollgate_adaptive::AdaptiveRate;
     ///
     /// let rate = AdaptiveRate::new().initial_rate(100.0).clock(Clock::manual());
     /// rate.try_acquire()?.throttled(None);
@@ -431,7 +447,7 @@ impl AdaptiveRate {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> RateSnapshot {
-        let waiting = self.limiter.waiting();
+        let waiting = self.limiter.snapshot().waiting;
         let succeeded = self.control.succeeded();
         let rule = self.control.rule();
         RateSnapshot {
@@ -476,20 +492,20 @@ impl AdaptiveRate {
 
     /// Makes a step of growth that is due if there are waiters.
     fn step_for_waiters(&self) {
-        if self.control.is_due() && self.limiter.waiting() > 0 {
+        if self.control.is_due() && self.limiter.snapshot().waiting > 0 {
             self.grow();
         }
     }
 
     #[cold]
     fn grow(&self) {
-        let now = self.limiter.now();
+        let now = self.now();
         self.control.grow(now, |rate| self.set_rate(rate));
     }
 
     #[cold]
     fn refused(&self, began: Tick, retry_after: Option<Duration>) {
-        let now = self.limiter.now();
+        let now = self.now();
         let asked = retry_after.filter(|it| !it.is_zero());
         let pause = asked.map_or(Duration::ZERO, |retry_after| {
             // One request goes when a full server frees a token. With the next one it is full
@@ -503,16 +519,14 @@ impl AdaptiveRate {
             .refused(began, now, pause, |rate| self.set_rate(rate));
     }
 
+    /// Returns the current tick of the limiter's clock.
+    fn now(&self) -> Tick {
+        (&self.limiter).tick(None).expect("a limiter has a clock")
+    }
+
     fn set_rate(&self, rate: f64) {
         // The rate is within the bounds, so it is a valid quota.
         self.limiter.set_quota(quota(rate, self.burst));
-    }
-}
-
-impl Limiter for AdaptiveRate {
-    #[inline(always)]
-    fn states(&self) -> &States {
-        self.limiter.states()
     }
 }
 

@@ -21,14 +21,14 @@
 //! permit never waits. The number of a window wraps after four billion windows.
 
 use std::num::NonZeroU64;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tollgate::throttle::Feedback;
+use tollgate::time::Tick;
+use tollgate::{Clock, Semaphore, Snapshot};
 
 use super::controller::{Controller, Explanation, Progress, SampleWindow, Target};
-use crate::concurrency::Semaphore;
-use crate::feedback::Feedback;
-use crate::panic::contain_panic;
-use crate::status::Snapshot;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
-use crate::time::{Clock, Tick};
 
 /// A measured call. An `Option` of it is returned in two registers.
 #[derive(Clone, Copy, Debug)]
@@ -269,6 +269,13 @@ impl Sampler {
 fn word(number: u32, samples: u32) -> u64 {
     let places = samples.saturating_add((samples / 2).max(1));
     u64::from(number) << 32 | u64::from(places)
+}
+
+/// Calls a controller, and catches its panic. Returns `None` after a panic.
+fn contain_panic<R>(controller: impl FnOnce() -> R) -> Option<R> {
+    let called = catch_unwind(AssertUnwindSafe(controller));
+    // The payload is not dropped: its destructor is foreign code too, and could panic again.
+    called.map_err(std::mem::forget).ok()
 }
 
 fn is_limit(limit: f64) -> bool {

@@ -2,7 +2,7 @@ use std::io;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate::adaptive::AdaptiveSemaphore;
+use tollgate_adaptive::AdaptiveSemaphore;
 
 /// Sends a query when the limit admits it, and reports to the limit how it ended.
 async fn limited<T>(

@@ -7,11 +7,24 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tollgate::rate::{Acquire, Charge};
+use tollgate::throttle::Feedback;
+use tollgate::time::Tick;
+use tollgate::{AcquireError, RateLimiter};
+
 use super::AdaptiveRate;
-use crate::error::AcquireError;
-use crate::feedback::Feedback;
-use crate::rate::{Acquire, Charge};
-use crate::time::Tick;
+
+/// The limiter of an adaptive rate, behind the pointer to that rate.
+struct LimiterOf<S>(S);
+
+impl<S: Deref<Target = AdaptiveRate>> Deref for LimiterOf<S> {
+    type Target = RateLimiter;
+
+    #[inline(always)]
+    fn deref(&self) -> &RateLimiter {
+        &self.0.limiter
+    }
+}
 
 /// The future of [`AdaptiveRate::acquire`] and [`acquire_owned`](AdaptiveRate::acquire_owned). `S`
 /// derefs to the limiter.
@@ -22,16 +35,20 @@ use crate::time::Tick;
 ///
 /// Panics if it is polled again after it has completed.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireRate<S: Deref<Target = AdaptiveRate>>(Acquire<S>);
+pub struct AcquireRate<S: Deref<Target = AdaptiveRate>>(Acquire<LimiterOf<S>>);
 
 impl<S: Deref<Target = AdaptiveRate>> AcquireRate<S> {
     #[inline]
-    pub(in crate::adaptive) fn new(rate: S) -> Self {
-        Self(Acquire::new(rate, 1))
+    pub(crate) fn new(rate: S) -> Self {
+        Self(Acquire::new(LimiterOf(rate), 1))
     }
 
-    pub(in crate::adaptive) fn as_of(rate: S, tick: Tick) -> Self {
-        Self(Acquire::as_of(rate, 1, tick))
+    pub(crate) fn as_of(rate: S, tick: Tick) -> Self {
+        Self(Acquire::as_of(LimiterOf(rate), 1, tick))
+    }
+
+    fn rate(&self) -> &S {
+        &self.0.limiter().0
     }
 }
 
@@ -42,13 +59,13 @@ impl<S: Deref<Target = AdaptiveRate> + Clone + Unpin> Future for AcquireRate<S> 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // After a change of the quota, earlier charges cannot be refunded, so a newcomer makes a
         // due step before its own charge.
-        let is_new = self.0.is_new();
+        let is_new = !self.0.is_waiting();
         if is_new {
-            self.0.source().step_if_due();
+            self.rate().step_if_due();
         }
         let polled = Pin::new(&mut self.0).poll(context);
         polled.map_ok(|charge| {
-            let permit = RatePermit::new(self.0.source().clone(), charge);
+            let permit = RatePermit::new(self.rate().clone(), charge);
             // While others wait, there may be no newcomer.
             if !is_new {
                 permit.rate.step_for_waiters();
@@ -81,7 +98,7 @@ pub struct RatePermit<S: Deref<Target = AdaptiveRate>> {
 impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     /// Charges a request without waiting.
     #[inline(always)]
-    pub(in crate::adaptive) fn try_new(rate: S) -> Result<Self, AcquireError> {
+    pub(crate) fn try_new(rate: S) -> Result<Self, AcquireError> {
         rate.step_if_due();
         let charge = rate.limiter.try_acquire()?;
         Ok(Self::new(rate, charge))
@@ -101,7 +118,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     ///
     /// `retry_after` pauses all requests for that time from now, but for
     /// [`max_pause`](AdaptiveRate::max_pause) at most, in the same way as
-    /// [`RateLimiter::pause_for`](crate::RateLimiter::pause_for). `feedback` of the crate
+    /// [`RateLimiter::pause_for`]. `feedback` of the crate
     /// [`tollgate-http`] reads it from an HTTP response. The limiter does not repeat the refused
     /// request.
     ///
@@ -110,7 +127,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::Clock;
-    /// use tollgate::adaptive::AdaptiveRate;
+    /// use tollgate_adaptive::AdaptiveRate;
     ///
     /// let clock = Clock::manual();
     /// let rate = AdaptiveRate::new().clock(&clock);
@@ -136,7 +153,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     }
 
     /// Returns the permit of a request that was not made, and gives its time back to the same
-    /// extent as [`RateLimiter::refund`](crate::RateLimiter::refund). A change of the rate since
+    /// extent as [`RateLimiter::refund`]. A change of the rate since
     /// the permit was acquired prevents that. Such a change is a cut or a step of growth. Another
     /// caller makes a step of growth before it is charged, or an admitted waiter makes it while
     /// others wait. A growing rate changes at most 50 times per second.
@@ -146,7 +163,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
         }
     }
 
-    pub(in crate::adaptive) fn charge(&self) -> Option<&Charge> {
+    pub(crate) fn charge(&self) -> Option<&Charge> {
         self.charge.as_ref()
     }
 

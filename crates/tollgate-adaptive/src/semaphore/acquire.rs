@@ -4,16 +4,27 @@
 use std::fmt;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
+
+use tollgate::semaphore::Acquire as AcquirePlace;
+use tollgate::throttle::Feedback;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Semaphore};
 
 use super::AdaptiveSemaphore;
-use crate::adaptive::sampler::Measured;
-use crate::concurrency::acquire::{Acquire as AcquirePlace, Queued};
-use crate::concurrency::permit::PermitSource;
-use crate::error::AcquireError;
-use crate::feedback::Feedback;
-use crate::wait::{Polled, report_clock};
-use crate::wait_queue::WaiterId;
+use crate::sampler::Measured;
+
+/// The semaphore in an adaptive one, behind the pointer to that one.
+struct SemaphoreOf<S>(S);
+
+impl<S: Deref<Target = AdaptiveSemaphore>> Deref for SemaphoreOf<S> {
+    type Target = Semaphore;
+
+    #[inline(always)]
+    fn deref(&self) -> &Semaphore {
+        &self.0.semaphore
+    }
+}
 
 /// The future of [`AdaptiveSemaphore::acquire`] and
 /// [`acquire_owned`](AdaptiveSemaphore::acquire_owned). `S` derefs to the semaphore.
@@ -24,36 +35,21 @@ use crate::wait_queue::WaiterId;
 ///
 /// Panics if it is polled again after it has completed.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire<S: Deref<Target = AdaptiveSemaphore>>(AcquirePlace<S>);
+pub struct Acquire<S: Deref<Target = AdaptiveSemaphore>>(AcquirePlace<SemaphoreOf<S>>);
 
 impl<S: Deref<Target = AdaptiveSemaphore>> Acquire<S> {
     #[inline]
-    pub(in crate::adaptive) fn new(semaphore: S) -> Self {
-        Self(AcquirePlace::new(semaphore, 1))
-    }
-}
-
-impl Queued for AdaptiveSemaphore {
-    type Found = ();
-
-    #[inline]
-    fn take_now(&self, permits: u32) -> Option<()> {
-        self.semaphore.take_now(permits)
+    pub(crate) fn new(semaphore: S) -> Self {
+        Self(AcquirePlace::new(SemaphoreOf(semaphore), 1))
     }
 
-    fn join(&self, permits: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
-        // A timeout runs on the clock of the semaphore.
-        report_clock(&self.sampler.clock);
-        self.semaphore.join(permits, id, waker)
-    }
-
-    fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
-        report_clock(&self.sampler.clock);
-        self.semaphore.look(id, waker)
-    }
-
-    fn leave(&self, id: WaiterId, permits: u32) {
-        self.semaphore.leave(id, permits);
+    /// Waits. A timeout of the caller runs on the clock of the semaphore.
+    #[inline(never)]
+    fn pending<T>(&self) -> Poll<T> {
+        if let Some(semaphore) = self.0.semaphore() {
+            Waiting::report_clock(&semaphore.0.sampler.clock);
+        }
+        Poll::Pending
     }
 }
 
@@ -62,8 +58,10 @@ impl<S: Deref<Target = AdaptiveSemaphore>> Future for Acquire<S> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.0.poll_take(context);
-        polled.map_ok(|(semaphore, ())| AdaptivePermit::new(semaphore))
+        match self.0.poll_take(context) {
+            Poll::Ready(taken) => Poll::Ready(taken.map(|it| AdaptivePermit::new(it.0))),
+            Poll::Pending => self.pending(),
+        }
     }
 }
 
@@ -87,7 +85,7 @@ pub struct AdaptivePermit<S: Deref<Target = AdaptiveSemaphore>> {
 }
 
 impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
-    /// Wraps an acquired permit, and begins its call.
+    /// Wraps a permit that was taken, and begins its call.
     #[inline]
     fn new(semaphore: S) -> Self {
         let call = semaphore.sampler.begin(&semaphore.semaphore);
@@ -96,7 +94,7 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
 
     /// Takes a permit without waiting.
     #[inline]
-    pub(in crate::adaptive) fn try_new(semaphore: S) -> Result<Self, AcquireError> {
+    pub(crate) fn try_new(semaphore: S) -> Result<Self, AcquireError> {
         semaphore.semaphore.try_take(1)?;
         Ok(Self::new(semaphore))
     }
@@ -112,7 +110,7 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::adaptive::AdaptiveSemaphore;
+    /// use tollgate_adaptive::AdaptiveSemaphore;
     ///
     /// async fn call(backend: &AdaptiveSemaphore) -> Result<(), Box<dyn std::error::Error>> {
     ///     let permit = backend.acquire().await?;
@@ -159,7 +157,7 @@ impl<S: Deref<Target = AdaptiveSemaphore>> Drop for AdaptivePermit<S> {
         if self.call.is_some() {
             self.end();
         }
-        self.semaphore.semaphore.give_back(1);
+        self.semaphore.semaphore.release(1);
     }
 }
 

@@ -78,7 +78,7 @@ use super::{Controller, Explanation, Progress, Reason, SampleWindow, Target, pos
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::adaptive::{Controller, Gradient, SampleWindow};
+/// use tollgate_adaptive::{Controller, Gradient, SampleWindow};
 ///
 /// let mut controller = Gradient::default();
 /// let mut update = |limit, milliseconds, in_flight| {
@@ -687,7 +687,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::adaptive::controller::tests::{overloaded, window};
+    use crate::controller::tests::{overloaded, window};
 
     /// A controller whose baseline is 10 ms, at a limit of 20.
     fn measured() -> Gradient {

@@ -25,7 +25,7 @@ pub use self::window::SampleWindow;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::adaptive::{Controller, SampleWindow, Target};
+/// use tollgate_adaptive::{Controller, SampleWindow, Target};
 ///
 /// struct Careful;
 ///
@@ -79,7 +79,7 @@ pub trait Controller: Send {
 /// A controller that does not wait for a whole window when the backend refuses:
 ///
 /// ```
-/// use tollgate::adaptive::{AdaptiveSemaphore, Controller, Progress, SampleWindow, Target};
+/// use tollgate_adaptive::{AdaptiveSemaphore, Controller, Progress, SampleWindow, Target};
 ///
 /// struct Quick;
 ///

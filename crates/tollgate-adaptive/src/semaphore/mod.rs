@@ -9,16 +9,16 @@ mod acquire;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use tollgate::semaphore::WaitIdle;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, Semaphore};
+
 pub(super) use self::acquire::Acquire;
 pub use self::acquire::AdaptivePermit;
 use super::controller::{Controller, Gradient};
 use super::sampler::{AdaptiveSnapshot, Sampler};
-use crate::concurrency::{Semaphore, WaitIdle};
+use crate::TOO_LATE;
 use crate::debug::debug_as;
-use crate::error::AcquireError;
-use crate::first_use::too_late;
-use crate::time::Clock;
-use crate::wait::Waiting;
 
 /// Limits concurrency to what the other side can handle, and adapts the limit to latencies.
 ///
@@ -61,7 +61,7 @@ use crate::wait::Waiting;
 ///
 /// ```
 /// use std::sync::LazyLock;
-/// use tollgate::adaptive::AdaptiveSemaphore;
+/// use tollgate_adaptive::AdaptiveSemaphore;
 ///
 /// static DATABASE: LazyLock<AdaptiveSemaphore> = LazyLock::new(AdaptiveSemaphore::default);
 ///
@@ -78,7 +78,7 @@ use crate::wait::Waiting;
 /// A custom controller:
 ///
 /// ```
-/// use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
+/// use tollgate_adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
 ///
 /// /// Admits one more after each window without overload.
 /// struct OneMore;
@@ -148,7 +148,7 @@ impl AdaptiveSemaphore {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::adaptive::AdaptiveSemaphore;
+    /// use tollgate_adaptive::AdaptiveSemaphore;
     ///
     /// let backend = AdaptiveSemaphore::default().limits(2..=8).max_waiters(100);
     /// assert_eq!(backend.snapshot().permits.limit, 8);
@@ -197,9 +197,7 @@ impl AdaptiveSemaphore {
     /// Returns the semaphore unchanged, for an option.
     #[track_caller]
     fn unused(self) -> Self {
-        if self.sampler.is_used() {
-            too_late();
-        }
+        assert!(!self.sampler.is_used(), "{TOO_LATE}");
         self
     }
 }
@@ -214,7 +212,7 @@ impl AdaptiveSemaphore {
     ///
     /// # Errors
     ///
-    /// [`Closed`](crate::ErrorKind::Closed), and [`QueueFull`](crate::ErrorKind::QueueFull) with
+    /// [`Closed`](tollgate::ErrorKind::Closed), and [`QueueFull`](tollgate::ErrorKind::QueueFull) with
     /// [`max_waiters`](Self::max_waiters).
     #[inline]
     pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
@@ -235,7 +233,7 @@ impl AdaptiveSemaphore {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate::adaptive::AdaptiveSemaphore;
+    /// use tollgate_adaptive::AdaptiveSemaphore;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -255,14 +253,14 @@ impl AdaptiveSemaphore {
     ///
     /// # Errors
     ///
-    /// [`NoPermits`](crate::ErrorKind::NoPermits) if the limit is reached or there are waiters, and
-    /// [`Closed`](crate::ErrorKind::Closed).
+    /// [`NoPermits`](tollgate::ErrorKind::NoPermits) if the limit is reached or there are waiters, and
+    /// [`Closed`](tollgate::ErrorKind::Closed).
     ///
     /// # Examples
     ///
     /// ```
     /// use tollgate::ErrorKind;
-    /// use tollgate::adaptive::AdaptiveSemaphore;
+    /// use tollgate_adaptive::AdaptiveSemaphore;
     ///
     /// let backend = AdaptiveSemaphore::default().limits(1..=1);
     /// let permit = backend.try_acquire()?;
@@ -296,7 +294,7 @@ impl AdaptiveSemaphore {
     }
 
     /// Closes the semaphore: every waiter and every later caller gets
-    /// [`Closed`](crate::ErrorKind::Closed). Permits that are held stay valid.
+    /// [`Closed`](tollgate::ErrorKind::Closed). Permits that are held stay valid.
     pub fn close(&self) {
         self.semaphore.close();
     }

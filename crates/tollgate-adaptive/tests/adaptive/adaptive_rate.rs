@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::adaptive::AdaptiveRate;
 use tollgate::throttle::{Inspect, LimitStatus};
 use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, all};
+use tollgate_adaptive::{AdaptiveRate, Shared};
 
-use crate::setup::ms;
+use crate::ms;
 use crate::support::random::Random;
 use crate::support::scenarios::{Time, Words, rows};
 use crate::support::{Waiter, kind};
@@ -54,8 +54,8 @@ struct Told {
     waiters: Vec<Waiter<Wait>>,
 }
 
-type Wait = Waiting<<Arc<AdaptiveRate> as Throttle>::Enter>;
-type Permit = <Arc<AdaptiveRate> as Throttle>::Permit;
+type Wait = Waiting<<Shared<AdaptiveRate> as Throttle>::Enter>;
+type Permit = <Shared<AdaptiveRate> as Throttle>::Permit;
 
 impl Told {
     fn new(setup: &str) -> Self {

@@ -35,8 +35,9 @@
 
 use std::time::Duration;
 
+use tollgate::time::Tick;
+
 use super::curve::{Curve, KEPT};
-use crate::time::Tick;
 
 /// How much closer `W_max` is to the rate at the cut than to the throughput since the last one.
 /// Halfway would cost a server without a burst 1 % more of its rate.

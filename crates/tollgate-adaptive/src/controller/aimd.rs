@@ -20,7 +20,7 @@ use super::{Controller, Explanation, Reason, SampleWindow, Target, positive, tar
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::adaptive::{Aimd, Controller, SampleWindow};
+/// use tollgate_adaptive::{Aimd, Controller, SampleWindow};
 ///
 /// let mut controller = Aimd::default().initial_limit(10.0);
 /// let mut window = SampleWindow::new(10.0);
@@ -120,7 +120,7 @@ impl Controller for Aimd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptive::controller::tests::{overloaded, window};
+    use crate::controller::tests::{overloaded, window};
 
     #[test]
     fn update_follows_the_closed_form() {

@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::adaptive::{Controller, Gradient, Reason, SampleWindow};
+/// use tollgate_adaptive::{Controller, Gradient, Reason, SampleWindow};
 ///
 /// let mut controller = Gradient::default();
 /// let mut update = |limit, milliseconds| {

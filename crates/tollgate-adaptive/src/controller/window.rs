@@ -40,7 +40,7 @@ impl SampleWindow {
     }
 
     /// Sets the time of its end.
-    pub(in crate::adaptive) fn end_at(&mut self, time: Duration) {
+    pub(crate) fn end_at(&mut self, time: Duration) {
         self.ended = time;
     }
 
@@ -75,7 +75,7 @@ impl SampleWindow {
     }
 
     /// Returns the time at which the window ended: the time since the Unix epoch on the machine's
-    /// clock, which is nearly the same on other machines. On a [clock](crate::Clock) other than the
+    /// clock, which is nearly the same on other machines. On a [clock](tollgate::Clock) other than the
     /// system's it is the time since that clock's epoch, and in a window that no limiter made it is
     /// 0.
     pub fn ended(&self) -> Duration {

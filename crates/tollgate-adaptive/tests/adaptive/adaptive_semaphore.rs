@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::adaptive::{
-    AdaptivePermit, AdaptiveSemaphore, Aimd, Controller, Explanation, Gradient, Progress, Reason,
-    SampleWindow, Target,
-};
 use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
 use tollgate::{Clock, ErrorKind, Throttle, TryThrottle, all};
+use tollgate_adaptive::{
+    AdaptivePermit, AdaptiveSemaphore, Aimd, Controller, Explanation, Gradient, Progress, Reason,
+    SampleWindow, Shared, Target,
+};
 
 use crate::support::scenarios::{Words, check};
 use crate::support::{Waiter, kind};
@@ -50,7 +50,7 @@ struct Scene {
     clock: ManualClock,
     seen: Arc<Mutex<Vec<SampleWindow>>>,
     held: Vec<AdaptivePermit<Arc<AdaptiveSemaphore>>>,
-    waiting: Vec<Waiter<Waiting<<Arc<AdaptiveSemaphore> as Throttle>::Enter>>>,
+    waiting: Vec<Waiter<Waiting<<Shared<AdaptiveSemaphore> as Throttle>::Enter>>>,
 }
 
 /// Each row has the controller's targets (a limit and a number of samples, at first and after each window), and
@@ -185,7 +185,7 @@ impl Scene {
         match how {
             "leave" => drop(permit),
             "ignore" => permit.ignore(),
-            "undo" => self.semaphore.rollback(permit),
+            "undo" => Shared(Arc::clone(&self.semaphore)).rollback(permit),
             "overload" => permit.overloaded(),
             "leak" => std::mem::forget(permit),
             "panic" => {
@@ -418,7 +418,7 @@ fn update_may_use_the_semaphore_and_panic() {
 fn all_refused_later_ignores_the_call() {
     let mut scene = Scene::new(vec![target(2.0, 1), target(9.0, 1)]);
     let full = tollgate::Semaphore::new(0);
-    let both = all((Arc::clone(&scene.semaphore), &full));
+    let both = all((Shared(Arc::clone(&scene.semaphore)), &full));
     assert!(both.try_enter().is_err());
     drop(Waiter::parked(both.enter()));
     for text in ["windows 0", "in-use 0", "call 1", "limit 9"] {

@@ -18,9 +18,10 @@
 
 use std::time::Duration;
 
+use tollgate::time::Tick;
+
 use super::rule::{RateRule, SET_BACK};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn, lock};
-use crate::time::Tick;
 
 /// Replaces the tick of the next step when the step is due.
 const DUE: u64 = 0;

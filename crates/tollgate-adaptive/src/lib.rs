@@ -1,6 +1,8 @@
 //! Adaptive limits: a concurrency limit that adapts to the latency of calls, and a rate limit that
-//! adapts to the refusals of a server. [The guide](crate::guide::find_the_right_limit) has a
-//! program.
+//! adapts to the refusals of a server. [The guide](guide) has a program.
+//!
+//! Both are throttles of [tollgate](https://docs.rs/tollgate), so its compositions, queues and adapters take them, and
+//! report the outcomes of calls to them through [`Adaptive`](tollgate::throttle::Adaptive).
 //!
 //! # How a concurrency limit adapts
 //!
@@ -16,16 +18,30 @@
 //! queue for the new normal, and grows the limit without end. [`Gradient`], the default, therefore
 //! measures the baseline repeatedly, at half of the limit.
 
+#![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod controller;
+mod debug;
+pub mod guide;
+mod handles;
 mod rate;
 mod sampler;
 mod semaphore;
+mod sync;
 mod throttle;
 
 pub use self::controller::{
     Aimd, Controller, Explanation, Gradient, Progress, Reason, SampleWindow, Target,
 };
+pub use self::handles::Shared;
 pub use self::rate::{AdaptiveRate, RatePermit, RateSnapshot};
 pub use self::sampler::AdaptiveSnapshot;
 pub use self::semaphore::{AdaptivePermit, AdaptiveSemaphore};
-pub use crate::feedback::Feedback;
+
+/// The message of an option that is set after the first use, which is that of the options of [`tollgate`].
+const TOO_LATE: &str = "an option must be set before the first use";

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
 use tollgate::{Clock, Semaphore, TryThrottle};
+use tollgate_adaptive::{AdaptiveSemaphore, Gradient, Shared};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -73,8 +73,8 @@ async fn before_and_after(limit: impl TryThrottle<Permit: Send + 'static>) -> [S
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() {
     let fixed = before_and_after(Arc::new(Semaphore::new(80))).await;
-    let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).clock(Clock::tokio()));
-    let adaptive = before_and_after(Arc::clone(&limit)).await;
+    let limit = Shared::from(AdaptiveSemaphore::new(Gradient::default()).clock(Clock::tokio()));
+    let adaptive = before_and_after(limit.clone()).await;
 
     // Both keep the backend busy: 2000 calls per second at first, and then 500.
     for (second, capacity) in [&fixed, &adaptive]
