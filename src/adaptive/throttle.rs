@@ -7,7 +7,6 @@ use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
 use crate::throttle::{Adaptive, Inspect, Polling, handles};
-use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
 
@@ -34,16 +33,6 @@ handles! {
         enter: AcquireRate::new(Clone::clone(self));
         try_enter: RatePermit::try_new(Clone::clone(self));
         status: self.limiter.status();
-
-        #[inline]
-        fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
-            Some(self.limiter.tick_of(permit.and_then(RatePermit::charge)))
-        }
-
-        #[inline]
-        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-            Waiting::new(AcquireRate::as_of(Clone::clone(self), tick))
-        }
 
         fn rollback(&self, permit: Self::Permit) {
             permit.refund();

@@ -25,7 +25,7 @@ use crate::error::AcquireError;
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::throttle::Weighted;
-use crate::wait::{Polled, report_clock};
+use crate::wait::{Polled, is_entrant, report_clock};
 use crate::wait_queue::WakeList;
 
 /// No permit without an inner one reaches a caller.
@@ -135,10 +135,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 runtime: None,
             },
             methods: &EnterMethods {
-                enter: |throttle, _, tick| match tick {
-                    Some(tick) => throttle.enter_as_of(tick),
-                    None => throttle.enter(),
-                },
+                enter: |throttle, _| throttle.enter(),
                 enter_now: |throttle, _| throttle.enter_now(),
             },
             id: None,
@@ -157,10 +154,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 runtime: None,
             },
             methods: &EnterMethods {
-                enter: |throttle, n, tick| match tick {
-                    Some(tick) => throttle.cost(n).enter_as_of(tick),
-                    None => throttle.cost(n).enter(),
-                },
+                enter: |throttle, n| throttle.cost(n).enter(),
                 enter_now: |throttle, n| throttle.cost(n).enter_now(),
             },
             id: None,
@@ -274,8 +268,8 @@ fn join<T: Queueable, K: ClassKey>(
     let queue = Arc::clone(&handle.queue);
     // If there is no room, the waker is dropped after the lock.
     let mut waker = Some(waker);
-    let joined = queue.throttle.tick(None).unwrap_or_default();
     let since = queue.clock.now();
+    let joined = queue.tick_of_rates(since);
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();
     // A class that is not in use yet may be forgotten again immediately.
@@ -310,7 +304,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         let Some(mut handle) = self.handle.take() else {
             panic!("polled again after it was ready");
         };
-        if self.id.is_none() {
+        if self.id.is_none() && !handle.queue.is_in_another() {
             let held;
             (handle, held) = QueueClass::try_hold(handle)?;
             if held {
@@ -324,7 +318,12 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
                 }
             }
         }
-        self.poll_queue(handle, context.waker())
+        let outer = is_entrant().then(|| Arc::clone(&handle.queue));
+        let polled = self.poll_queue(handle, context.waker());
+        if let Some(queue) = outer {
+            queue.report_charge();
+        }
+        polled
     }
 }
 

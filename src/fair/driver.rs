@@ -46,7 +46,7 @@
 
 use std::any::Any;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
@@ -59,7 +59,7 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
 use crate::time::{Clock, RuntimeId, Tick, current_home, within};
-use crate::wait::{Polled, Waiting};
+use crate::wait::{Arrival, Polled, Waiting, arrival_on, is_entrant, poll_entrant, report_arrival};
 use crate::wait_queue::WakeList;
 
 /// The number of times that a throttle may wake inside its poll before a task has to yield for it.
@@ -74,6 +74,8 @@ pub(super) struct Shared<T: Throttle, K> {
     /// Whether the clock was chosen explicitly; if so, timeouts run on it too.
     pub(super) has_own_clock: bool,
     pub(super) hasher: foldhash::fast::RandomState,
+    /// The clock of the rates behind the throttle, once an entrant has met one.
+    rates: OnceLock<Clock>,
     /// It is not 0 while a waiter can be served; newcomers then do not enter before it.
     pub(super) contended: Arc<AtomicUsize>,
     pub(super) locked: Mutex<Locked<T, K>>,
@@ -85,6 +87,8 @@ pub(super) struct Locked<T: Throttle, K> {
     /// The entrant, unless a thread polls it.
     entrant: Option<Entrant<T>>,
     woken_again: bool,
+    /// The tick of the last charge, for a queue in front of this one.
+    charged: Option<Tick>,
     /// Whether the entrant was woken, and the next polled waiter drives.
     poll_wanted: bool,
     /// The runtime of the thread that has locked the queue, if the throttle has a state for each.
@@ -139,8 +143,8 @@ struct Entrant<T: Throttle> {
     request: Option<EntryRequest>,
     /// The runtime of the last entry.
     runtime: Option<RuntimeId>,
-    /// The tick of the last charge, or of the entry for the first waiter. It is forgotten when no
-    /// waiter is left that could have entered earlier.
+    /// The tick of the last charge, or of the entry for the first waiter, on the clock of the rates. It
+    /// is forgotten when no waiter is left that could have entered earlier.
     charged: Option<Tick>,
     /// The chosen waiter that joined first, while it waits, and the tick at which it joined.
     earliest: Option<(WaiterId, Tick)>,
@@ -196,6 +200,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 earliest: None,
             }),
             woken_again: false,
+            charged: None,
             poll_wanted: false,
             current_runtime: None,
         };
@@ -205,6 +210,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             clock: Clock::default(),
             has_own_clock: false,
             hasher: foldhash::fast::RandomState::default(),
+            rates: OnceLock::new(),
             contended,
             locked: Mutex::new(locked),
         }
@@ -259,6 +265,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             let polled = is_here.then(&mut poll);
             let polled = polled.or_else(|| within(request.runtime, poll));
             locked = self.lock();
+            locked.charged = entrant.charged;
             let is_polled = polled.is_some();
             match polled.unwrap_or(Poll::Pending) {
                 // The runtime of the entrant has ended, and the throttle is open.
@@ -297,7 +304,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     }
 
     /// Polls the entrant, and leaves the throttle's queue when it is ready. If the entrant does not
-    /// wait yet, it enters as of the previous charge, but not as of a tick before `joined`.
+    /// wait yet, it enters as of the previous charge, but not as of a tick before `joined`. If the
+    /// caller is the entrant of another queue, and nobody was charged before, its arrival counts.
     fn poll(
         self: &Arc<Self>,
         entrant: &mut Entrant<T>,
@@ -306,31 +314,65 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         joined: Tick,
     ) -> Polled<T::Permit> {
         entrant.request = Some(request);
-        let polled = contain_panic(|| {
-            if entrant.enter.is_none() {
-                let as_of = entrant.charged.map(|charged| charged.max(joined));
-                if as_of.is_none() {
-                    entrant.charged = self.throttle.tick(None);
-                }
-                let enter = enter(&self.throttle, request.cost, as_of);
+        let is_new = entrant.enter.is_none();
+        let rates = self.rates.get().filter(|_| is_new);
+        let arrived = rates.and_then(|clock| {
+            let charged = entrant.charged.or_else(|| arrival_on(clock))?;
+            let (clock, tick) = (clock.clone(), charged.max(joined));
+            Some(Arrival { clock, tick })
+        });
+        let poll = || {
+            if is_new {
+                let enter = enter(&self.throttle, request.cost);
                 entrant.enter.set(Some(enter));
             }
             let waker = Waker::from(Arc::clone(self));
             let enter = entrant.enter.as_mut().as_pin_mut();
-            let polled = enter
+            enter
                 .expect("it has entered")
-                .poll(&mut Context::from_waker(&waker));
-            if let Poll::Ready(Ok(permit)) = &polled {
-                entrant.charged = self.throttle.tick(Some(permit));
-            }
-            polled
-        });
+                .poll(&mut Context::from_waker(&waker))
+        };
+        let (polled, reported) = poll_entrant(arrived, || contain_panic(poll));
+        if let Some(Arrival { clock, tick }) = reported {
+            let rates = self.rates.get_or_init(|| clock.unbound());
+            entrant.charged = rates.is_same(&clock).then_some(tick);
+        }
         let closed = || Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
         let polled = polled.unwrap_or_else(closed);
         if polled.is_ready() {
             entrant.leave();
         }
         polled
+    }
+
+    /// Returns the current tick of the rates behind the throttle; for the entrant of another queue, that as
+    /// of which it has arrived. `now` is the current tick of the queue's own clock.
+    pub(super) fn tick_of_rates(&self, now: Tick) -> Tick {
+        let Some(clock) = self.rates.get() else {
+            return Tick::default();
+        };
+        let current = || {
+            if clock.is_same(&self.clock) {
+                now
+            } else {
+                clock.now()
+            }
+        };
+        arrival_on(clock).unwrap_or_else(current)
+    }
+
+    /// Returns whether the caller is the entrant of another queue, whose arrival counts.
+    #[inline(always)]
+    pub(super) fn is_in_another(&self) -> bool {
+        is_entrant() && self.rates.get().is_some()
+    }
+
+    /// Reports the last charge to the queue whose entrant the caller is.
+    pub(super) fn report_charge(&self) {
+        let charged = lock(&self.locked).charged;
+        if let (Some(clock), Some(tick)) = (self.rates.get(), charged) {
+            report_arrival(clock, tick);
+        }
     }
 
     /// Returns whether permits are handed on. Only a semaphore of this crate allows it, because it

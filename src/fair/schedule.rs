@@ -114,15 +114,15 @@ pub(super) struct EntryRequest {
 pub(super) struct Waiter<T: Throttle> {
     pub(super) request: EntryRequest,
     pub(super) enter: Enter<T>,
-    /// The tick of the throttle at which it joined, if the throttle has ticks.
+    /// The tick at which it joined, on the clock of the throttle's rates.
     pub(super) joined: Tick,
     /// The tick of the queue at which it joined.
     pub(super) since: Tick,
     pub(super) waker: Option<Waker>,
 }
 
-/// Enters a throttle for a cost, as of a tick of the throttle or as of now.
-pub(super) type Enter<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
+/// Enters a throttle for a cost.
+pub(super) type Enter<T> = fn(&T, u64) -> Waiting<<T as Throttle>::Enter>;
 
 /// The permit or error of a waiter that was served.
 pub(super) type EnterResult<T> = Result<<T as Throttle>::Permit, AcquireError>;

@@ -22,7 +22,7 @@ use super::runtimes::States;
 use super::shared::{Decided, Shared};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
-use crate::wait::{remaining_timeout, report_clock};
+use crate::wait::{arrival_on, is_entrant, remaining_timeout, report_arrival, report_clock};
 use crate::wait_queue::{WaiterId, lock_if_served};
 
 /// The number of waiters in front whose times are computed one by one.
@@ -72,13 +72,6 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
         }
     }
 
-    /// Creates a request that counts as arrived at `tick`.
-    pub(crate) fn as_of(source: S, cost: u64, tick: Tick) -> Self {
-        let stage = Stage::AsOf(tick);
-        let call = Call { cost, stage };
-        Self { source, call }
-    }
-
     #[inline]
     pub(crate) fn source(&self) -> &S {
         &self.source
@@ -113,7 +106,7 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Stage::New = self.call.stage {
+        if self.call.is_new() && !is_entrant() {
             let (cost, state) = (self.call.cost, self.source.state());
             match state.decide_now(cost) {
                 Decided::Charged(charge) => {
@@ -146,8 +139,6 @@ pub(super) struct Call {
 /// The stage of a call.
 pub(super) enum Stage {
     New,
-    /// New, and it counts as arrived at this tick.
-    AsOf(Tick),
     Waiting(Waiter),
     Over,
 }
@@ -165,7 +156,7 @@ impl Call {
 
     #[inline(always)]
     fn is_new(&self) -> bool {
-        matches!(self.stage, Stage::New | Stage::AsOf(_))
+        matches!(self.stage, Stage::New)
     }
 
     /// Charges a new call now if it need not wait, by any rule and on any clock; otherwise joins
@@ -189,6 +180,9 @@ impl Call {
             panic!("polled again after it was ready");
         };
         let polled = waiter.poll(waker);
+        if let Poll::Ready(Ok(charge)) = &polled {
+            charge.report(&waiter.state.config.clock);
+        }
         if polled.is_ready() {
             self.stage = Stage::Over;
         }
@@ -206,10 +200,10 @@ impl Call {
         let waker = waker.clone();
         let mut locked = state.lock_on_time();
         let now = locked.now;
-        let came = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::AsOf(tick) if cost > 0 => now.min(tick),
-            _ => now,
-        };
+        self.stage = Stage::Over;
+        // A caller that costs nothing is never late.
+        let arrived = arrival_on(&config.clock).filter(|_| cost > 0);
+        let came = arrived.map_or(now, |tick| now.min(tick));
         locked.check(cost)?;
         let admitted = if came < now {
             locked.admit_as_of(cost, came)
@@ -217,7 +211,11 @@ impl Call {
             locked.admit(cost)
         };
         let due = match admitted {
-            Ok(charge) => return Poll::Ready(Ok(charge)),
+            Ok(charge) => {
+                drop(locked);
+                charge.report(&config.clock);
+                return Poll::Ready(Ok(charge));
+            }
             Err(due) => due,
         };
         let waiting = locked.waiters.len();
@@ -249,6 +247,7 @@ impl Call {
         let alone = (waiting == 0).then(|| locked.due_of_timer()).flatten();
         drop(locked);
         report_clock(&config.clock);
+        report_arrival(&config.clock, came);
         if let Some(due) = alone {
             state.arm(due);
         }

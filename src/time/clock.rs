@@ -264,6 +264,23 @@ impl Clock {
         matches!(&self.0, Kind::Home(Some(home)) if home.ended.get().is_some())
     }
 
+    /// Returns whether this and the other clock have the same ticks, where both are of one runtime.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::System, Kind::System) => true,
+            (Kind::Manual(one), Kind::Manual(other)) => one.is_same(other),
+            _ => self.is_of_runtime() && other.is_of_runtime(),
+        }
+    }
+
+    /// Returns this clock, or if it is the time of one runtime, that of each.
+    pub(crate) fn unbound(&self) -> Self {
+        match self.0 {
+            Kind::Home(_) => Self(Kind::Runtime),
+            _ => self.clone(),
+        }
+    }
+
     /// Returns the current tick. It is never earlier than a tick that the same thread got before
     /// (on tokio's time: in the same runtime). On the system clock, two threads may disagree by a
     /// microsecond or two; [`system`](Self::system) describes the one exception.

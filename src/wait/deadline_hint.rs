@@ -29,7 +29,7 @@ thread_local! {
 // A wait may run in the destructor of another thread-local, when these are gone. It then has no hint.
 
 #[inline(always)]
-fn depth() -> u32 {
+pub(super) fn depth() -> u32 {
     DEPTH.try_with(Cell::get).unwrap_or_default()
 }
 

@@ -18,12 +18,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::AcquireError;
 
+mod arrival;
 mod block;
 #[cfg(feature = "tokio")]
 mod cancel_on;
 mod deadline_hint;
 mod timeout;
 
+pub(crate) use self::arrival::{Arrival, arrival_on, is_entrant, poll_entrant, report_arrival};
 pub(crate) use self::block::{assert_may_block, block_on, is_blocking};
 #[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;

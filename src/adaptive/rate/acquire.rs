@@ -11,7 +11,6 @@ use super::AdaptiveRate;
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::rate::{Acquire, Charge};
-use crate::time::Tick;
 
 /// The future of [`AdaptiveRate::acquire`] and [`acquire_owned`](AdaptiveRate::acquire_owned). `S`
 /// derefs to the limiter.
@@ -28,10 +27,6 @@ impl<S: Deref<Target = AdaptiveRate>> AcquireRate<S> {
     #[inline]
     pub(in crate::adaptive) fn new(rate: S) -> Self {
         Self(Acquire::new(rate, 1))
-    }
-
-    pub(in crate::adaptive) fn as_of(rate: S, tick: Tick) -> Self {
-        Self(Acquire::as_of(rate, 1, tick))
     }
 }
 
@@ -144,10 +139,6 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
         if let Some(charge) = self.charge.take() {
             self.rate.limiter.refund(charge);
         }
-    }
-
-    pub(in crate::adaptive) fn charge(&self) -> Option<&Charge> {
-        self.charge.as_ref()
     }
 
     /// Ends the request; later reports about it are ignored.

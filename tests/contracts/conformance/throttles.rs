@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
 use tollgate::throttle::Polling;
-use tollgate::time::Tick;
 use tollgate::{Algorithm, Clock, CondvarSemaphore, Keyed, Pool, Quota, RateLimiter, Semaphore};
 
 use super::subject::{AnyEnter, AnyPermit, AnyThrottle, Entered, Erased, Guarantees, Subject};
@@ -204,15 +203,11 @@ mod condvar_semaphore {
             drop(permit);
         }
 
-        fn enter_any(&self, _: Option<Tick>) -> AnyEnter {
+        fn enter_any(&self) -> AnyEnter {
             unreachable!("it has no futures")
         }
 
         fn enter_now_any(&self) -> Option<AnyPermit> {
-            None
-        }
-
-        fn tick_any(&self, _: Option<&AnyPermit>) -> Option<Tick> {
             None
         }
 
