@@ -59,7 +59,7 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
 use crate::time::{Clock, RuntimeId, Tick, current_home, within};
-use crate::wait::{Arrival, Polled, Waiting, arrival_on, is_entrant, poll_entrant, report_arrival};
+use crate::wait::{Arrival, Polled, Waiting, arrival_on, poll_entrant, report_arrival};
 use crate::wait_queue::WakeList;
 
 /// The number of times that a throttle may wake inside its poll before a task has to yield for it.
@@ -76,6 +76,8 @@ pub(super) struct Shared<T: Throttle, K> {
     pub(super) hasher: foldhash::fast::RandomState,
     /// The clock of the rates behind the throttle, once an entrant has met one.
     rates: OnceLock<Clock>,
+    /// Enters the throttle for a cost, once a caller has asked for one other than 1.
+    pub(super) enter_many: OnceLock<Enter<T>>,
     /// It is not 0 while a waiter can be served; newcomers then do not enter before it.
     pub(super) contended: Arc<AtomicUsize>,
     pub(super) locked: Mutex<Locked<T, K>>,
@@ -102,15 +104,13 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
         let Some(entrant) = &self.entrant else {
             return false;
         };
-        let Some((_, next)) = self.schedule.next() else {
+        let Some((id, next)) = self.schedule.next() else {
             return self.poll_wanted || entrant.request.is_some();
         };
-        let leaves = entrant
-            .request
-            .is_some_and(|request| request != next.request);
+        let leaves = entrant.request.is_some_and(|request| request != next);
         let polls = self.poll_wanted || entrant.request.is_none();
         // A waiter elsewhere polls, once it was woken.
-        leaves || polls && (next.request.runtime == self.current_runtime || next.waker.is_some())
+        leaves || polls && (next.runtime == self.current_runtime || self.schedule.is_parked(id))
     }
 
     /// Records that a waiter that was not served is polled here.
@@ -118,11 +118,9 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
         if request.runtime == self.current_runtime {
             return;
         }
-        if let Some(waiter) = self.schedule.waiter(id) {
+        if self.schedule.waiter(id).is_some() {
             request.runtime = self.current_runtime;
-            waiter.request = *request;
-            // A tick of the other runtime says nothing here, so it counts as joined now.
-            waiter.joined = Tick::from_nanos(u64::MAX);
+            self.schedule.move_to(id, request.runtime);
         }
     }
 
@@ -178,7 +176,8 @@ impl<T: Throttle> Entrant<T> {
 
     /// Returns the tick at which the chosen waiter joined, or that of the earliest one
     /// that was chosen before and still waits.
-    fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: (WaiterId, Tick)) -> Tick {
+    fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: WaiterId) -> Tick {
+        let next = (next, schedule.joined(next));
         let mut waits = |id| schedule.waiter(id).is_some();
         let earliest = self.earliest;
         let earlier = earliest.filter(|(id, tick)| *tick < next.1 && waits(*id));
@@ -211,6 +210,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             has_own_clock: false,
             hasher: foldhash::fast::RandomState::default(),
             rates: OnceLock::new(),
+            enter_many: OnceLock::new(),
             contended,
             locked: Mutex::new(locked),
         }
@@ -241,14 +241,13 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         loop {
             locked.woken_again = false;
             let next = locked.schedule.next();
-            let next = next.map(|(id, waiter)| (id, waiter.request, waiter.enter, waiter.joined));
-            if entrant.request.is_some() && entrant.request != next.map(|(_, it, ..)| it) {
+            if entrant.request.is_some() && entrant.request != next.map(|(_, request)| request) {
                 drop(locked);
                 entrant.leave();
                 locked = self.lock();
                 continue;
             }
-            let Some((id, request, enter, joined)) = next else {
+            let Some((id, request)) = next else {
                 entrant.charged = None;
                 break;
             };
@@ -258,14 +257,18 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 break;
             }
             entrant.forget_other_runtime(request.runtime);
-            let joined = entrant.joined(&mut locked.schedule, (id, joined));
+            let joined = entrant.joined(&mut locked.schedule, id);
             drop(locked);
             wakes.wake_all();
-            let mut poll = || self.poll(&mut entrant, request, enter, joined);
+            let knew_clock = self.rates.get().is_some();
+            let mut poll = || self.poll(&mut entrant, request, joined);
             let polled = is_here.then(&mut poll);
             let polled = polled.or_else(|| within(request.runtime, poll));
             locked = self.lock();
             locked.charged = entrant.charged;
+            if !knew_clock && self.rates.get().is_some() {
+                locked.schedule.set_clock_known();
+            }
             let is_polled = polled.is_some();
             match polled.unwrap_or(Poll::Pending) {
                 // The runtime of the entrant has ended, and the throttle is open.
@@ -286,7 +289,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                     if locked
                         .schedule
                         .next()
-                        .is_none_or(|(_, it)| it.request != request) => {}
+                        .is_none_or(|(_, next)| next != request) => {}
                 Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
                     // In a runtime that cannot be entered, the waiter itself polls.
@@ -310,20 +313,22 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         self: &Arc<Self>,
         entrant: &mut Entrant<T>,
         request: EntryRequest,
-        enter: Enter<T>,
         joined: Tick,
     ) -> Polled<T::Permit> {
         entrant.request = Some(request);
         let is_new = entrant.enter.is_none();
         let rates = self.rates.get().filter(|_| is_new);
-        let arrived = rates.and_then(|clock| {
-            let charged = entrant.charged.or_else(|| arrival_on(clock))?;
-            let (clock, tick) = (clock.clone(), charged.max(joined));
+        let arrived = rates.and_then(|rates| {
+            let charged = entrant.charged.or_else(|| arrival_on(rates))?;
+            let (clock, tick) = (rates.id(), charged.max(joined));
             Some(Arrival { clock, tick })
         });
         let poll = || {
             if is_new {
-                let enter = enter(&self.throttle, request.cost);
+                let enter = match request.cost {
+                    1 => self.throttle.enter(),
+                    n => self.enter_many.get().expect("it was asked for")(&self.throttle, n),
+                };
                 entrant.enter.set(Some(enter));
             }
             let waker = Waker::from(Arc::clone(self));
@@ -332,10 +337,9 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 .expect("it has entered")
                 .poll(&mut Context::from_waker(&waker))
         };
-        let (polled, reported) = poll_entrant(arrived, || contain_panic(poll));
-        if let Some(Arrival { clock, tick }) = reported {
-            let rates = self.rates.get_or_init(|| clock.unbound());
-            entrant.charged = rates.is_same(&clock).then_some(tick);
+        let (polled, reported) = poll_entrant(arrived, &self.rates, || contain_panic(poll));
+        if let (Some(Arrival { clock, tick }), Some(rates)) = (reported, self.rates.get()) {
+            entrant.charged = (clock == rates.id()).then_some(tick);
         }
         let closed = || Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
         let polled = polled.unwrap_or_else(closed);
@@ -349,22 +353,15 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     /// of which it has arrived. `now` is the current tick of the queue's own clock.
     pub(super) fn tick_of_rates(&self, now: Tick) -> Tick {
         let Some(clock) = self.rates.get() else {
-            return Tick::default();
+            return now;
         };
-        let current = || {
-            if clock.is_same(&self.clock) {
-                now
-            } else {
-                clock.now()
-            }
-        };
-        arrival_on(clock).unwrap_or_else(current)
+        let is_own = clock.id() == self.clock.id();
+        arrival_on(clock).unwrap_or_else(|| if is_own { now } else { clock.now() })
     }
 
-    /// Returns whether the caller is the entrant of another queue, whose arrival counts.
-    #[inline(always)]
-    pub(super) fn is_in_another(&self) -> bool {
-        is_entrant() && self.rates.get().is_some()
+    /// Returns whether the throttle has rates, as far as it is known.
+    pub(super) fn has_rates(&self) -> bool {
+        self.rates.get().is_some()
     }
 
     /// Reports the last charge to the queue whose entrant the caller is.

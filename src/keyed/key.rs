@@ -17,7 +17,7 @@ use crate::status::LimitStatus;
 use crate::sync::MutexGuard;
 use crate::throttle::{Inspect, Weighted};
 use crate::time::Tick;
-use crate::wait::Waiting;
+use crate::wait::{Waiting, is_entrant};
 use crate::{Throttle, TryThrottle};
 
 /// The methods common to keys of rate limiters, of semaphores and of gates.
@@ -286,8 +286,9 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
             if let Ok(Decided::ByLimiter(_)) = decided {
                 map.reclaim_limiters(hash);
             }
-            if let Ok(Decided::Admitted(permit)) = &decided {
-                T::report(&map.state, permit);
+            match &decided {
+                Ok(Decided::Admitted(permit)) if is_entrant() => T::report(&map.state, permit),
+                _ => {}
             }
             self.0 = State::Over;
             match decided? {

@@ -180,8 +180,9 @@ impl Call {
             panic!("polled again after it was ready");
         };
         let polled = waiter.poll(waker);
-        if let Poll::Ready(Ok(charge)) = &polled {
-            charge.report(&waiter.state.config.clock);
+        match &polled {
+            Poll::Ready(Ok(charge)) if is_entrant() => charge.report(&waiter.state.config.clock),
+            _ => {}
         }
         if polled.is_ready() {
             self.stage = Stage::Over;
@@ -201,9 +202,12 @@ impl Call {
         let mut locked = state.lock_on_time();
         let now = locked.now;
         self.stage = Stage::Over;
+        let is_entrant = is_entrant();
+        let mut came = now;
         // A caller that costs nothing is never late.
-        let arrived = arrival_on(&config.clock).filter(|_| cost > 0);
-        let came = arrived.map_or(now, |tick| now.min(tick));
+        if is_entrant && cost > 0 {
+            came = arrival_on(&config.clock).map_or(now, |tick| now.min(tick));
+        }
         locked.check(cost)?;
         let admitted = if came < now {
             locked.admit_as_of(cost, came)
@@ -213,7 +217,9 @@ impl Call {
         let due = match admitted {
             Ok(charge) => {
                 drop(locked);
-                charge.report(&config.clock);
+                if is_entrant {
+                    charge.report(&config.clock);
+                }
                 return Poll::Ready(Ok(charge));
             }
             Err(due) => due,
@@ -247,7 +253,9 @@ impl Call {
         let alone = (waiting == 0).then(|| locked.due_of_timer()).flatten();
         drop(locked);
         report_clock(&config.clock);
-        report_arrival(&config.clock, came);
+        if is_entrant {
+            report_arrival(&config.clock, came);
+        }
         if let Some(due) = alone {
             state.arm(due);
         }

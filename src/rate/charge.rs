@@ -2,7 +2,7 @@
 
 use crate::algorithm::Receipt;
 use crate::time::{Clock, Tick};
-use crate::wait::{is_entrant, report_arrival};
+use crate::wait::report_arrival;
 
 /// The charge of a rate limiter for a call.
 ///
@@ -46,15 +46,11 @@ impl Charge {
         })
     }
 
-    /// Reports the tick of the charge, or the current one if no clock was read for it, to the fair queue
-    /// whose entrant the caller is, if it is one.
-    #[inline]
+    /// Reports the tick of the charge of an entrant, or the current one if no clock was read for it.
     pub(crate) fn report(&self, clock: &Clock) {
-        if is_entrant() {
-            let has_tick = self.0.generation != 0;
-            let tick = if has_tick { self.0.at } else { clock.now() };
-            report_arrival(clock, tick);
-        }
+        let has_tick = self.0.generation != 0;
+        let tick = if has_tick { self.0.at } else { clock.now() };
+        report_arrival(clock, tick);
     }
 
     /// Returns the tick of the charge, on the limiter's clock. In a sliding window and a log, a

@@ -104,6 +104,10 @@ enum Kind {
     Manual(ManualClock),
 }
 
+/// The identity of a clock while it exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClockId(usize);
+
 /// The counter of the system clock.
 pub(crate) type Counter = &'static system::SystemCounter;
 
@@ -264,13 +268,13 @@ impl Clock {
         matches!(&self.0, Kind::Home(Some(home)) if home.ended.get().is_some())
     }
 
-    /// Returns whether this and the other clock have the same ticks, where both are of one runtime.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Kind::System, Kind::System) => true,
-            (Kind::Manual(one), Kind::Manual(other)) => one.is_same(other),
-            _ => self.is_of_runtime() && other.is_of_runtime(),
-        }
+    /// Returns a number that two clocks with the same ticks share. The times of all runtimes share one.
+    pub(crate) fn id(&self) -> ClockId {
+        ClockId(match &self.0 {
+            Kind::System => 0,
+            Kind::Runtime | Kind::Home(_) => 1,
+            Kind::Manual(manual) => manual.address(),
+        })
     }
 
     /// Returns this clock, or if it is the time of one runtime, that of each.

@@ -163,8 +163,9 @@ impl ManualClock {
         }
     }
 
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    /// Returns the address of its state, which is above 1.
+    pub(super) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// Sets an entry. No other one has this key.

@@ -57,7 +57,7 @@ where
         let cost = costs[random.next() as usize % costs.len()];
         (cost, Waiter::new(enter(cost)))
     };
-    let mut callers: Vec<_> = (0..500.max(rate / 20)).map(|_| ask()).collect();
+    let mut callers: Vec<_> = (0..400.max(rate / 25)).map(|_| ask()).collect();
     for (_, caller) in &mut callers {
         if caller.poll().is_ready() {
             // The burst.
@@ -65,8 +65,13 @@ where
             let _ = caller.poll();
         }
     }
-    // The rows of 100,000/s take most of the time.
-    let (start, steps, mut used) = (clock.now(), if rate > 50_000 { 50 } else { 1_200 }, 0);
+    // A second with a timer that is late by 20 ms, unless that would be too many callers for a test.
+    let steps = match (timers, rate) {
+        (Timers::OnTime, _) => 100,
+        (_, ..=10_000) => 1_100,
+        _ => 20,
+    };
+    let (start, mut used) = (clock.now(), 0);
     for _ in 0..steps {
         clock.advance_late(STEP, &mut late);
         for slot in callers.iter_mut().filter(|(_, caller)| caller.wakes() > 0) {
