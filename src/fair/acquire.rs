@@ -320,8 +320,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         let Some(mut handle) = self.handle.take() else {
             panic!("polled again after it was ready");
         };
-        let is_entrant = is_entrant();
-        if self.id.is_none() && !(is_entrant && handle.queue.has_rates()) {
+        if self.id.is_none() && !(handle.queue.has_rates() && is_entrant()) {
             let held;
             (handle, held) = QueueClass::try_hold(handle)?;
             if held {
@@ -335,7 +334,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
                 }
             }
         }
-        let outer = is_entrant.then(|| Arc::clone(&handle.queue));
+        let outer = is_entrant().then(|| Arc::clone(&handle.queue));
         let polled = self.poll_queue(handle, context.waker());
         if let Some(queue) = outer {
             queue.report_charge();

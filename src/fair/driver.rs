@@ -20,10 +20,11 @@
 //!    way. If nobody takes it, or the cost of the next waiter differs, it is rolled back. An error
 //!    goes to the next waiter of that cost.
 //! 5. While there are waiters, one entry follows the other. Each is as of the tick of the previous
-//!    charge, or of the first entry: a throttle that admits late makes up for that, in the same way
+//!    charge, or of the first entry: a rate that admits late makes up for that, in the same way
 //!    as for its own waiters. The same holds if the entrant leaves and enters again, for another
 //!    cost. But an entry is as of a tick only if its waiter, or an earlier one that still waits,
-//!    had joined at that tick.
+//!    had joined at that tick. The ticks go [beside the throttle](crate::wait), as hints, so they reach
+//!    the rates in every composition. A queue behind this one is told, and reports, in the same way.
 //! 6. Some throttles wake under a lock of theirs, and polling them there would deadlock. Unless a
 //!    throttle declares that it does not ([`Throttle::polling`]), the next waiter is
 //!    woken, and drives when it is polled, unless another call of the queue does so first. The
@@ -58,6 +59,7 @@ use crate::concurrency::{OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
+use crate::throttle::Polling;
 use crate::time::{Clock, RuntimeId, Tick, current_home, within};
 use crate::wait::{Arrival, Polled, Waiting, arrival_on, poll_entrant, report_arrival};
 use crate::wait_queue::WakeList;
@@ -68,6 +70,7 @@ const POLLS: u32 = 32;
 /// The state that all handles of a queue share.
 pub(super) struct Shared<T: Throttle, K> {
     pub(super) throttle: T,
+    polling: Polling,
     /// The function that maps keys to classes.
     pub(super) class_map: Box<dyn Fn(&K) -> Class + Send + Sync>,
     pub(super) clock: Clock,
@@ -100,6 +103,7 @@ pub(super) struct Locked<T: Throttle, K> {
 impl<T: Throttle, K: Eq> Locked<T, K> {
     /// Returns whether the caller must call `drive` after the lock, because the waiter that goes
     /// next has changed, or a poll is wanted. A thread in `drive` notices this itself.
+    #[inline]
     pub(super) fn needs_drive(&self) -> bool {
         let Some(entrant) = &self.entrant else {
             return false;
@@ -204,6 +208,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             current_runtime: None,
         };
         Self {
+            polling: throttle.polling(),
             throttle,
             class_map: Box::new(|_| Class::new()),
             clock: Clock::default(),
@@ -218,8 +223,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
     /// Locks the queue. It reads the clock only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
-        let depends = contain_panic(|| self.throttle.polling().depends_on_runtime);
-        let home = depends.is_some_and(|it| it).then(current_home).flatten();
+        let home = self.polling.depends_on_runtime.then(current_home).flatten();
         let mut locked = lock(&self.locked);
         locked.current_runtime = home.map(|home| home.id);
         if locked.schedule.is_timed() {
@@ -360,6 +364,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     }
 
     /// Returns whether the throttle has rates, as far as it is known.
+    #[inline(always)]
     pub(super) fn has_rates(&self) -> bool {
         self.rates.get().is_some()
     }
@@ -420,7 +425,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
 impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
     fn wake(self: Arc<Self>) {
-        if self.throttle.polling().is_by_wakers() {
+        if self.polling.is_by_wakers() {
             return self.drive();
         }
         let mut wakes = WakeList::new();

@@ -321,9 +321,23 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             .insert(id.number, Elsewhere { runtime, joined });
     }
 
+    /// Returns what its [`Waiter`] does not say about a waiter.
+    #[inline(always)]
+    fn elsewhere(&self, number: u64) -> Option<&Elsewhere> {
+        if self.elsewhere.is_empty() {
+            return None;
+        }
+        self.elsewhere.get(&number)
+    }
+
+    #[inline(always)]
+    fn runtime_of(&self, number: u64) -> Option<RuntimeId> {
+        self.elsewhere(number)?.runtime
+    }
+
     /// Returns the tick at which a waiter joined, on the clock of the rates.
     pub(super) fn joined(&self, id: WaiterId) -> Tick {
-        if let Some(elsewhere) = self.elsewhere.get(&id.number) {
+        if let Some(elsewhere) = self.elsewhere(id.number) {
             return elsewhere.joined;
         }
         let waiter = self.classes[id.index].waiters.get(&id.number);
@@ -386,7 +400,9 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             *waiters = BTreeMap::new();
         }
         self.waiting -= 1;
-        self.elsewhere.remove(&id.number);
+        if !self.elsewhere.is_empty() {
+            self.elsewhere.remove(&id.number);
+        }
         self.rank(id.index);
         waiter.waker
     }
@@ -395,11 +411,11 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 /// The choice.
 impl<T: Throttle, K: Eq> Schedule<T, K> {
     /// Returns the waiter that goes next, and what the throttle is entered for.
+    #[inline]
     pub(super) fn next(&self) -> Option<(WaiterId, EntryRequest)> {
         let (_, index) = self.eligible.first()?;
         let (&number, waiter) = self.next_of(&self.classes[index])?;
-        let (cost, elsewhere) = (waiter.cost, self.elsewhere.get(&number));
-        let runtime = elsewhere.and_then(|elsewhere| elsewhere.runtime);
+        let (cost, runtime) = (waiter.cost, self.runtime_of(number));
         Some((WaiterId { index, number }, EntryRequest { cost, runtime }))
     }
 

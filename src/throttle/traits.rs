@@ -188,8 +188,8 @@ pub trait Throttle: Clone {
     /// Returns where a [fair queue](crate::fair::FairQueue) may poll the waits of the throttle: by default
     /// [only in the tasks that wait](Polling::BY_WAITERS).
     ///
-    /// The queue asks in most of its operations, also where a permit or a wait is dropped. A wrapper forwards
-    /// the method, and a composition returns the [sum](Polling::and) of its parts.
+    /// The queue asks when it is created. A wrapper forwards the method, and a composition returns the
+    /// [sum](Polling::and) of its parts.
     #[inline]
     fn polling(&self) -> Polling {
         Polling::BY_WAITERS

@@ -399,7 +399,8 @@ fn queues() -> Vec<ReadyPath> {
         behind_a_queue("fair: hand-off before a rate", 1, || {
             let clock = Clock::manual();
             let rate = Arc::new(RateLimiter::new(Quota::per_second(100)).clock(&clock));
-            (rate, move |_| clock.advance(Duration::from_millis(10)))
+            let queue = FairQueue::new(rate).clock(&clock);
+            (queue, move |_| clock.advance(Duration::from_millis(10)))
         }),
         behind_a_queue("fair: hand-off before a semaphore", 1, one_slot),
         behind_a_queue(
@@ -410,23 +411,23 @@ fn queues() -> Vec<ReadyPath> {
     ]
 }
 
-fn one_slot<P>() -> (Arc<Semaphore>, impl FnMut(P)) {
-    (Arc::new(Semaphore::new(1)), drop)
+fn one_slot<P>() -> (FairQueue<Arc<Semaphore>, u64>, impl FnMut(P)) {
+    (FairQueue::new(Arc::new(Semaphore::new(1))), drop)
 }
 
 /// A caller joins a queue of one class, in which there are then so many waiters, and the first of them is served.
 fn behind_a_queue<T: Queueable, R: FnMut(FairPermit<T, u64>)>(
     name: &str,
     waiters: usize,
-    make: impl Fn() -> (T, R) + 'static,
+    make: impl Fn() -> (FairQueue<T, u64>, R) + 'static,
 ) -> ReadyPath
 where
     T: 'static,
     R: 'static,
 {
     ReadyPath::new(name, move || {
-        let (throttle, mut release) = make();
-        let class = FairQueue::new(throttle).class(7);
+        let (queue, mut release) = make();
+        let class = queue.class(7);
         let mut held = block_on(class.acquire()).ok();
         let mut context = Context::from_waker(Waker::noop());
         let mut queue = VecDeque::new();
