@@ -234,5 +234,9 @@ fn acquire_of_a_fair_queue_takes_few_bytes_a_waiter() {
         let bytes = held(&region) as f64 / WAITERS as f64;
         let allocations = (change.allocations + change.reallocations) as f64 / WAITERS as f64;
         println!("a waiter of {classes} classes: {bytes:.1} bytes, {allocations:.2} allocations");
+        assert!(
+            bytes < 85.0 && allocations < 0.2,
+            "{bytes} bytes, {allocations} allocations"
+        );
     }
 }
