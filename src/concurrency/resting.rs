@@ -10,7 +10,7 @@ use super::ReleaseAfter;
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
 use crate::throttle::{Inspect, Polling, Throttle, TryThrottle};
-use crate::time::{Clock, Tick};
+use crate::time::Clock;
 use crate::wait::Waiting;
 
 /// A throttle whose permits are [released only some time after](ReleaseAfter) the work has ended, for example the
@@ -77,14 +77,6 @@ impl<T> Resting<T> {
     fn keep<P: Send + 'static>(&self, permit: P) -> ReleaseAfter<P> {
         ReleaseAfter::new(permit, self.duration).clock(self.clock.clone())
     }
-
-    fn wait(&self, enter: Waiting<T::Enter>) -> Waiting<EnterResting<T>>
-    where
-        T: Throttle,
-    {
-        let (enter, resting) = (enter.into_inner(), self.clone());
-        Waiting::new(EnterResting { enter, resting })
-    }
 }
 
 impl<T: Throttle<Permit: Send + 'static>> Throttle for Resting<T> {
@@ -92,7 +84,8 @@ impl<T: Throttle<Permit: Send + 'static>> Throttle for Resting<T> {
     type Enter = EnterResting<T>;
 
     fn enter(&self) -> Waiting<Self::Enter> {
-        self.wait(self.throttle.enter())
+        let (enter, resting) = (self.throttle.enter().into_inner(), self.clone());
+        Waiting::new(EnterResting { enter, resting })
     }
 
     fn rollback(&self, permit: Self::Permit) {
@@ -102,14 +95,6 @@ impl<T: Throttle<Permit: Send + 'static>> Throttle for Resting<T> {
     fn enter_now(&self) -> Option<Self::Permit> {
         let permit = self.throttle.enter_now();
         permit.map(|permit| self.keep(permit))
-    }
-
-    fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
-        self.throttle.tick(permit.map(|permit| &**permit))
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        self.wait(self.throttle.enter_as_of(tick))
     }
 
     fn polling(&self) -> Polling {

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::driver::Shared;
 use super::entry::Entry;
-use super::schedule::{Enter, EntryRequest, Waiter, WaiterId};
+use super::schedule::{Elsewhere, Enter, EntryRequest, Waiter, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::Throttle;
 use crate::debug::debug_as;
@@ -25,7 +25,7 @@ use crate::error::AcquireError;
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::throttle::Weighted;
-use crate::wait::{Polled, report_clock};
+use crate::wait::{Polled, is_entrant, report_clock};
 use crate::wait_queue::WakeList;
 
 /// No permit without an inner one reaches a caller.
@@ -120,7 +120,7 @@ pub struct Acquire<T: Queueable, K: ClassKey> {
 
 /// The methods that enter a throttle, for a cost.
 struct EnterMethods<T: Throttle> {
-    enter: Enter<T>,
+    enter_many: Option<Enter<T>>,
     /// Enters if no wait is needed.
     enter_now: fn(&T, u64) -> Option<T::Permit>,
 }
@@ -135,10 +135,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 runtime: None,
             },
             methods: &EnterMethods {
-                enter: |throttle, _, tick| match tick {
-                    Some(tick) => throttle.enter_as_of(tick),
-                    None => throttle.enter(),
-                },
+                enter_many: None,
                 enter_now: |throttle, _| throttle.enter_now(),
             },
             id: None,
@@ -157,10 +154,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 runtime: None,
             },
             methods: &EnterMethods {
-                enter: |throttle, n, tick| match tick {
-                    Some(tick) => throttle.cost(n).enter_as_of(tick),
-                    None => throttle.cost(n).enter(),
-                },
+                enter_many: Some(|throttle, n| throttle.cost(n).enter()),
                 enter_now: |throttle, n| throttle.cost(n).enter_now(),
             },
             id: None,
@@ -178,7 +172,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         let handle = self.handle.insert(handle);
         let (id, mut unstored) = match self.id {
             Some(id) => (id, None),
-            None => match join(handle, &mut self.request, self.methods.enter, waker.clone()) {
+            None => match join(handle, &mut self.request, self.methods, waker.clone()) {
                 Ok(joined) => joined,
                 Err(error) => {
                     self.handle = None;
@@ -194,19 +188,26 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
             }
             Poll::Pending
         };
-        if has_joined && unstored.is_none() {
-            return pending();
+        // One poll drives once, so it serves only so many.
+        let mut may_drive = !has_joined;
+        if has_joined {
+            if unstored.is_none() {
+                return pending();
+            }
+            queue.drive();
         }
         let result = loop {
             let mut locked = queue.lock();
-            if let Some(result) = locked.collect(id) {
-                break result;
-            }
-            locked.record_poll(id, &mut self.request);
-            if locked.needs_drive() {
-                drop(locked);
-                queue.drive();
-                locked = queue.lock();
+            if std::mem::take(&mut may_drive) {
+                if let Some(result) = locked.collect(id) {
+                    break result;
+                }
+                locked.record_poll(id, &mut self.request);
+                if locked.needs_drive() {
+                    drop(locked);
+                    queue.drive();
+                    locked = queue.lock();
+                }
             }
             if let Some(result) = locked.schedule.collect(id) {
                 break result;
@@ -268,14 +269,17 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
     request: &mut EntryRequest,
-    enter: Enter<T>,
+    methods: &EnterMethods<T>,
     waker: Waker,
 ) -> Result<(WaiterId, Option<Waker>), AcquireError> {
     let queue = Arc::clone(&handle.queue);
     // If there is no room, the waker is dropped after the lock.
     let mut waker = Some(waker);
-    let joined = queue.throttle.tick(None).unwrap_or_default();
     let since = queue.clock.now();
+    let joined = queue.tick_of_rates(since);
+    if let Some(enter_many) = methods.enter_many {
+        queue.enter_many.get_or_init(|| enter_many);
+    }
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();
     // A class that is not in use yet may be forgotten again immediately.
@@ -285,14 +289,20 @@ fn join<T: Queueable, K: ClassKey>(
         locked = queue.lock();
     }
     request.runtime = locked.current_runtime;
+    let runtime = request.runtime;
+    let elsewhere = Elsewhere { runtime, joined };
+    let is_elsewhere = runtime.is_some() || joined != since;
     let waiter = || Waiter {
-        request: *request,
-        enter,
-        joined,
+        cost: request.cost,
         since,
         waker: waker.take(),
     };
-    let joined = locked.schedule.join(&handle.entry, waiter, &mut wakes);
+    let joined = locked.schedule.join(
+        &handle.entry,
+        waiter,
+        is_elsewhere.then_some(elsewhere),
+        &mut wakes,
+    );
     let joined = joined.map(|id| {
         let waiter = locked.needs_drive().then(|| locked.schedule.waiter(id));
         (id, waiter.flatten().and_then(|waiter| waiter.waker.take()))
@@ -310,7 +320,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         let Some(mut handle) = self.handle.take() else {
             panic!("polled again after it was ready");
         };
-        if self.id.is_none() {
+        if self.id.is_none() && !(handle.queue.has_rates() && is_entrant()) {
             let held;
             (handle, held) = QueueClass::try_hold(handle)?;
             if held {
@@ -324,7 +334,12 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
                 }
             }
         }
-        self.poll_queue(handle, context.waker())
+        let outer = is_entrant().then(|| Arc::clone(&handle.queue));
+        let polled = self.poll_queue(handle, context.waker());
+        if let Some(queue) = outer {
+            queue.report_charge();
+        }
+        polled
     }
 }
 

@@ -249,7 +249,7 @@ impl<T: Queueable + Weighted, K: ClassKey> Throttle for Cost<ClassHandle<T, K>> 
         Some(permit)
     }
 
-    crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
+    crate::forward!(Throttle, self => self.throttle, except enter, enter_now);
 }
 
 impl<T, K> TryThrottle for Cost<ClassHandle<T, K>>

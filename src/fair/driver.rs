@@ -20,10 +20,11 @@
 //!    way. If nobody takes it, or the cost of the next waiter differs, it is rolled back. An error
 //!    goes to the next waiter of that cost.
 //! 5. While there are waiters, one entry follows the other. Each is as of the tick of the previous
-//!    charge, or of the first entry: a throttle that admits late makes up for that, in the same way
+//!    charge, or of the first entry: a rate that admits late makes up for that, in the same way
 //!    as for its own waiters. The same holds if the entrant leaves and enters again, for another
 //!    cost. But an entry is as of a tick only if its waiter, or an earlier one that still waits,
-//!    had joined at that tick.
+//!    had joined at that tick. The ticks go [beside the throttle](crate::wait), as hints, so they reach
+//!    the rates in every composition. A queue behind this one is told, and reports, in the same way.
 //! 6. Some throttles wake under a lock of theirs, and polling them there would deadlock. Unless a
 //!    throttle declares that it does not ([`Throttle::polling`]), the next waiter is
 //!    woken, and drives when it is polled, unless another call of the queue does so first. The
@@ -46,7 +47,7 @@
 
 use std::any::Any;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
@@ -58,8 +59,9 @@ use crate::concurrency::{OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
+use crate::throttle::Polling;
 use crate::time::{Clock, RuntimeId, Tick, current_home, within};
-use crate::wait::{Polled, Waiting};
+use crate::wait::{Arrival, Polled, Waiting, arrival_on, poll_entrant, report_arrival};
 use crate::wait_queue::WakeList;
 
 /// The number of times that a throttle may wake inside its poll before a task has to yield for it.
@@ -68,12 +70,17 @@ const POLLS: u32 = 32;
 /// The state that all handles of a queue share.
 pub(super) struct Shared<T: Throttle, K> {
     pub(super) throttle: T,
+    polling: Polling,
     /// The function that maps keys to classes.
     pub(super) class_map: Box<dyn Fn(&K) -> Class + Send + Sync>,
     pub(super) clock: Clock,
     /// Whether the clock was chosen explicitly; if so, timeouts run on it too.
     pub(super) has_own_clock: bool,
     pub(super) hasher: foldhash::fast::RandomState,
+    /// The clock of the rates behind the throttle, once an entrant has met one.
+    rates: OnceLock<Clock>,
+    /// Enters the throttle for a cost, once a caller has asked for one other than 1.
+    pub(super) enter_many: OnceLock<Enter<T>>,
     /// It is not 0 while a waiter can be served; newcomers then do not enter before it.
     pub(super) contended: Arc<AtomicUsize>,
     pub(super) locked: Mutex<Locked<T, K>>,
@@ -85,6 +92,8 @@ pub(super) struct Locked<T: Throttle, K> {
     /// The entrant, unless a thread polls it.
     entrant: Option<Entrant<T>>,
     woken_again: bool,
+    /// The tick of the last charge, for a queue in front of this one.
+    charged: Option<Tick>,
     /// Whether the entrant was woken, and the next polled waiter drives.
     poll_wanted: bool,
     /// The runtime of the thread that has locked the queue, if the throttle has a state for each.
@@ -94,19 +103,18 @@ pub(super) struct Locked<T: Throttle, K> {
 impl<T: Throttle, K: Eq> Locked<T, K> {
     /// Returns whether the caller must call `drive` after the lock, because the waiter that goes
     /// next has changed, or a poll is wanted. A thread in `drive` notices this itself.
+    #[inline]
     pub(super) fn needs_drive(&self) -> bool {
         let Some(entrant) = &self.entrant else {
             return false;
         };
-        let Some((_, next)) = self.schedule.next() else {
+        let Some((id, next)) = self.schedule.next() else {
             return self.poll_wanted || entrant.request.is_some();
         };
-        let leaves = entrant
-            .request
-            .is_some_and(|request| request != next.request);
+        let leaves = entrant.request.is_some_and(|request| request != next);
         let polls = self.poll_wanted || entrant.request.is_none();
         // A waiter elsewhere polls, once it was woken.
-        leaves || polls && (next.request.runtime == self.current_runtime || next.waker.is_some())
+        leaves || polls && (next.runtime == self.current_runtime || self.schedule.is_parked(id))
     }
 
     /// Records that a waiter that was not served is polled here.
@@ -114,11 +122,9 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
         if request.runtime == self.current_runtime {
             return;
         }
-        if let Some(waiter) = self.schedule.waiter(id) {
+        if self.schedule.waiter(id).is_some() {
             request.runtime = self.current_runtime;
-            waiter.request = *request;
-            // A tick of the other runtime says nothing here, so it counts as joined now.
-            waiter.joined = Tick::from_nanos(u64::MAX);
+            self.schedule.move_to(id, request.runtime);
         }
     }
 
@@ -139,8 +145,8 @@ struct Entrant<T: Throttle> {
     request: Option<EntryRequest>,
     /// The runtime of the last entry.
     runtime: Option<RuntimeId>,
-    /// The tick of the last charge, or of the entry for the first waiter. It is forgotten when no
-    /// waiter is left that could have entered earlier.
+    /// The tick of the last charge, or of the entry for the first waiter, on the clock of the rates. It
+    /// is forgotten when no waiter is left that could have entered earlier.
     charged: Option<Tick>,
     /// The chosen waiter that joined first, while it waits, and the tick at which it joined.
     earliest: Option<(WaiterId, Tick)>,
@@ -174,7 +180,8 @@ impl<T: Throttle> Entrant<T> {
 
     /// Returns the tick at which the chosen waiter joined, or that of the earliest one
     /// that was chosen before and still waits.
-    fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: (WaiterId, Tick)) -> Tick {
+    fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: WaiterId) -> Tick {
+        let next = (next, schedule.joined(next));
         let mut waits = |id| schedule.waiter(id).is_some();
         let earliest = self.earliest;
         let earlier = earliest.filter(|(id, tick)| *tick < next.1 && waits(*id));
@@ -196,15 +203,19 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 earliest: None,
             }),
             woken_again: false,
+            charged: None,
             poll_wanted: false,
             current_runtime: None,
         };
         Self {
+            polling: throttle.polling(),
             throttle,
             class_map: Box::new(|_| Class::new()),
             clock: Clock::default(),
             has_own_clock: false,
             hasher: foldhash::fast::RandomState::default(),
+            rates: OnceLock::new(),
+            enter_many: OnceLock::new(),
             contended,
             locked: Mutex::new(locked),
         }
@@ -212,8 +223,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
     /// Locks the queue. It reads the clock only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
-        let depends = contain_panic(|| self.throttle.polling().depends_on_runtime);
-        let home = depends.is_some_and(|it| it).then(current_home).flatten();
+        let home = self.polling.depends_on_runtime.then(current_home).flatten();
         let mut locked = lock(&self.locked);
         locked.current_runtime = home.map(|home| home.id);
         if locked.schedule.is_timed() {
@@ -235,14 +245,13 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         loop {
             locked.woken_again = false;
             let next = locked.schedule.next();
-            let next = next.map(|(id, waiter)| (id, waiter.request, waiter.enter, waiter.joined));
-            if entrant.request.is_some() && entrant.request != next.map(|(_, it, ..)| it) {
+            if entrant.request.is_some() && entrant.request != next.map(|(_, request)| request) {
                 drop(locked);
                 entrant.leave();
                 locked = self.lock();
                 continue;
             }
-            let Some((id, request, enter, joined)) = next else {
+            let Some((id, request)) = next else {
                 entrant.charged = None;
                 break;
             };
@@ -252,13 +261,18 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 break;
             }
             entrant.forget_other_runtime(request.runtime);
-            let joined = entrant.joined(&mut locked.schedule, (id, joined));
+            let joined = entrant.joined(&mut locked.schedule, id);
             drop(locked);
             wakes.wake_all();
-            let mut poll = || self.poll(&mut entrant, request, enter, joined);
+            let knew_clock = self.rates.get().is_some();
+            let mut poll = || self.poll(&mut entrant, request, joined);
             let polled = is_here.then(&mut poll);
             let polled = polled.or_else(|| within(request.runtime, poll));
             locked = self.lock();
+            locked.charged = entrant.charged;
+            if !knew_clock && self.rates.get().is_some() {
+                locked.schedule.set_clock_known();
+            }
             let is_polled = polled.is_some();
             match polled.unwrap_or(Poll::Pending) {
                 // The runtime of the entrant has ended, and the throttle is open.
@@ -279,7 +293,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                     if locked
                         .schedule
                         .next()
-                        .is_none_or(|(_, it)| it.request != request) => {}
+                        .is_none_or(|(_, next)| next != request) => {}
                 Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
                     // In a runtime that cannot be entered, the waiter itself polls.
@@ -297,40 +311,70 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     }
 
     /// Polls the entrant, and leaves the throttle's queue when it is ready. If the entrant does not
-    /// wait yet, it enters as of the previous charge, but not as of a tick before `joined`.
+    /// wait yet, it enters as of the previous charge, but not as of a tick before `joined`. If the
+    /// caller is the entrant of another queue, and nobody was charged before, its arrival counts.
     fn poll(
         self: &Arc<Self>,
         entrant: &mut Entrant<T>,
         request: EntryRequest,
-        enter: Enter<T>,
         joined: Tick,
     ) -> Polled<T::Permit> {
         entrant.request = Some(request);
-        let polled = contain_panic(|| {
-            if entrant.enter.is_none() {
-                let as_of = entrant.charged.map(|charged| charged.max(joined));
-                if as_of.is_none() {
-                    entrant.charged = self.throttle.tick(None);
-                }
-                let enter = enter(&self.throttle, request.cost, as_of);
+        let is_new = entrant.enter.is_none();
+        let rates = self.rates.get().filter(|_| is_new);
+        let arrived = rates.and_then(|rates| {
+            let charged = entrant.charged.or_else(|| arrival_on(rates))?;
+            let (clock, tick) = (rates.id(), charged.max(joined));
+            Some(Arrival { clock, tick })
+        });
+        let poll = || {
+            if is_new {
+                let enter = match request.cost {
+                    1 => self.throttle.enter(),
+                    n => self.enter_many.get().expect("it was asked for")(&self.throttle, n),
+                };
                 entrant.enter.set(Some(enter));
             }
             let waker = Waker::from(Arc::clone(self));
             let enter = entrant.enter.as_mut().as_pin_mut();
-            let polled = enter
+            enter
                 .expect("it has entered")
-                .poll(&mut Context::from_waker(&waker));
-            if let Poll::Ready(Ok(permit)) = &polled {
-                entrant.charged = self.throttle.tick(Some(permit));
-            }
-            polled
-        });
+                .poll(&mut Context::from_waker(&waker))
+        };
+        let (polled, reported) = poll_entrant(arrived, &self.rates, || contain_panic(poll));
+        if let (Some(Arrival { clock, tick }), Some(rates)) = (reported, self.rates.get()) {
+            entrant.charged = (clock == rates.id()).then_some(tick);
+        }
         let closed = || Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
         let polled = polled.unwrap_or_else(closed);
         if polled.is_ready() {
             entrant.leave();
         }
         polled
+    }
+
+    /// Returns the current tick of the rates behind the throttle; for the entrant of another queue, that as
+    /// of which it has arrived. `now` is the current tick of the queue's own clock.
+    pub(super) fn tick_of_rates(&self, now: Tick) -> Tick {
+        let Some(clock) = self.rates.get() else {
+            return now;
+        };
+        let is_own = clock.id() == self.clock.id();
+        arrival_on(clock).unwrap_or_else(|| if is_own { now } else { clock.now() })
+    }
+
+    /// Returns whether the throttle has rates, as far as it is known.
+    #[inline(always)]
+    pub(super) fn has_rates(&self) -> bool {
+        self.rates.get().is_some()
+    }
+
+    /// Reports the last charge to the queue whose entrant the caller is.
+    pub(super) fn report_charge(&self) {
+        let charged = lock(&self.locked).charged;
+        if let (Some(clock), Some(tick)) = (self.rates.get(), charged) {
+            report_arrival(clock, tick);
+        }
     }
 
     /// Returns whether permits are handed on. Only a semaphore of this crate allows it, because it
@@ -381,7 +425,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
 impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
     fn wake(self: Arc<Self>) {
-        if self.throttle.polling().is_by_wakers() {
+        if self.polling.is_by_wakers() {
             return self.drive();
         }
         let mut wakes = WakeList::new();

@@ -55,7 +55,7 @@ pub(super) struct Schedule<T: Throttle, K> {
     pub(super) max_waiters: usize,
     pub(super) aging: Option<Duration>,
     /// The table of classes. No class leaves it, but another class may replace it.
-    pub(super) classes: Vec<ClassState<T, K>>,
+    pub(super) classes: Vec<ClassState<K>>,
     /// Indices into `classes`.
     by_key: HashTable<usize>,
     /// The class that is checked next, to make room.
@@ -71,6 +71,10 @@ pub(super) struct Schedule<T: Throttle, K> {
     /// and the map allocates nothing.
     last_result: Option<(u64, EnterResult<T>)>,
     results: BTreeMap<u64, EnterResult<T>>,
+    /// The waiters of which a [`Waiter`] does not say all, by number.
+    elsewhere: BTreeMap<u64, Elsewhere>,
+    /// The number of the last waiter that joined before the clock of the rates was known.
+    before_clock: u64,
     now: Tick,
     /// Whether the order of a class depends on the time.
     adapts: bool,
@@ -90,10 +94,10 @@ type Rank = (u128, u128, u64);
 const SHARE: u32 = 112;
 
 /// A class in the table.
-pub(super) struct ClassState<T: Throttle, K> {
+pub(super) struct ClassState<K> {
     pub(super) entry: Arc<Entry<K>>,
     /// Its waiters by number, the oldest first.
-    pub(super) waiters: BTreeMap<u64, Waiter<T>>,
+    pub(super) waiters: BTreeMap<u64, Waiter>,
     /// The virtual start time of the next grant, without what is missing from the deposit.
     start: u128,
     /// The largest cost of its grants since it was added to the table: it has paid for one such grant
@@ -110,19 +114,24 @@ pub(super) struct EntryRequest {
     pub(super) runtime: Option<RuntimeId>,
 }
 
-/// A waiter that was not served yet.
-pub(super) struct Waiter<T: Throttle> {
-    pub(super) request: EntryRequest,
-    pub(super) enter: Enter<T>,
-    /// The tick of the throttle at which it joined, if the throttle has ticks.
-    pub(super) joined: Tick,
-    /// The tick of the queue at which it joined.
+/// A waiter that was not served yet. It has 32 bytes, and few waiters need an [`Elsewhere`] beside it.
+pub(super) struct Waiter {
+    pub(super) cost: u64,
+    /// The tick at which it joined, on the clock of the queue.
     pub(super) since: Tick,
     pub(super) waker: Option<Waker>,
 }
 
-/// Enters a throttle for a cost, as of a tick of the throttle or as of now.
-pub(super) type Enter<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
+/// The runtime of a waiter, and the tick at which it joined on the clock of the rates, if there is a runtime or that
+/// tick is another one than the queue's.
+#[derive(Clone, Copy)]
+pub(super) struct Elsewhere {
+    pub(super) runtime: Option<RuntimeId>,
+    pub(super) joined: Tick,
+}
+
+/// Enters a throttle for a cost.
+pub(super) type Enter<T> = fn(&T, u64) -> Waiting<<T as Throttle>::Enter>;
 
 /// The permit or error of a waiter that was served.
 pub(super) type EnterResult<T> = Result<<T as Throttle>::Permit, AcquireError>;
@@ -149,6 +158,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             virtual_times: Box::new([0; 256]),
             eligible: Tournament::new(),
             promotions: Tournament::new(),
+            elsewhere: BTreeMap::new(),
+            before_clock: 0,
             last_result: None,
             results: BTreeMap::new(),
             now: Tick::default(),
@@ -234,7 +245,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     }
 }
 
-impl<T: Throttle, K> ClassState<T, K> {
+impl<K> ClassState<K> {
     /// Returns the part of a cost that counts for the shares, and the virtual start time of a grant. It is
     /// later if the class has not paid so much in advance.
     fn start_for(&self, cost: u64, share: &Share) -> (u64, u128) {
@@ -250,12 +261,18 @@ impl<T: Throttle, K> ClassState<T, K> {
 
 /// Waiters.
 impl<T: Throttle, K: Eq> Schedule<T, K> {
+    /// Records the clock of the rates behind the throttle. Nobody who waits now has joined after a charge.
+    pub(super) fn set_clock_known(&mut self) {
+        self.before_clock = self.last_number;
+    }
+
     /// Adds a waiter to a class of the table. If there is no room, the waiter is refused and not
     /// created; if the class serves the newest first, its oldest waiter is refused instead.
     pub(super) fn join(
         &mut self,
         entry: &Entry<K>,
-        waiter: impl FnOnce() -> Waiter<T>,
+        waiter: impl FnOnce() -> Waiter,
+        elsewhere: Option<Elsewhere>,
         wakes: &mut WakeList,
     ) -> Result<WaiterId, AcquireError> {
         let index = entry.index();
@@ -274,6 +291,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let number = self.last_number;
         let waiters = &mut self.classes[index].waiters;
         waiters.insert(number, waiter());
+        elsewhere.map(|it| self.elsewhere.insert(number, it));
+        let waiters = &self.classes[index].waiters;
         if waiters.len() == 1 {
             entry.set_notice(true);
         }
@@ -285,8 +304,45 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     }
 
     /// Returns a waiter, unless it was already served.
-    pub(super) fn waiter(&mut self, id: WaiterId) -> Option<&mut Waiter<T>> {
+    pub(super) fn waiter(&mut self, id: WaiterId) -> Option<&mut Waiter> {
         self.classes[id.index].waiters.get_mut(&id.number)
+    }
+
+    /// Returns whether a waiter was neither served nor woken.
+    pub(super) fn is_parked(&self, id: WaiterId) -> bool {
+        let waiter = self.classes[id.index].waiters.get(&id.number);
+        waiter.is_some_and(|waiter| waiter.waker.is_some())
+    }
+
+    /// Changes the runtime of a waiter. A tick of the other runtime says nothing here, so it counts as joined now.
+    pub(super) fn move_to(&mut self, id: WaiterId, runtime: Option<RuntimeId>) {
+        let joined = Tick::from_nanos(u64::MAX);
+        self.elsewhere
+            .insert(id.number, Elsewhere { runtime, joined });
+    }
+
+    /// Returns what its [`Waiter`] does not say about a waiter.
+    #[inline(always)]
+    fn elsewhere(&self, number: u64) -> Option<&Elsewhere> {
+        if self.elsewhere.is_empty() {
+            return None;
+        }
+        self.elsewhere.get(&number)
+    }
+
+    #[inline(always)]
+    fn runtime_of(&self, number: u64) -> Option<RuntimeId> {
+        self.elsewhere(number)?.runtime
+    }
+
+    /// Returns the tick at which a waiter joined, on the clock of the rates.
+    pub(super) fn joined(&self, id: WaiterId) -> Tick {
+        if let Some(elsewhere) = self.elsewhere(id.number) {
+            return elsewhere.joined;
+        }
+        let waiter = self.classes[id.index].waiters.get(&id.number);
+        let waiter = waiter.filter(|_| id.number > self.before_clock);
+        waiter.map_or(Tick::default(), |waiter| waiter.since)
     }
 
     /// Takes the waker of the waiter that goes next.
@@ -304,7 +360,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         wakes: &mut WakeList,
     ) -> Option<T::Permit> {
         match self.next() {
-            Some((id, waiter)) if waiter.request == entered => {
+            Some((id, next)) if next == entered => {
                 if result.is_ok() {
                     self.charge(id.index, entered.cost);
                 }
@@ -344,6 +400,9 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             *waiters = BTreeMap::new();
         }
         self.waiting -= 1;
+        if !self.elsewhere.is_empty() {
+            self.elsewhere.remove(&id.number);
+        }
         self.rank(id.index);
         waiter.waker
     }
@@ -351,15 +410,17 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
 /// The choice.
 impl<T: Throttle, K: Eq> Schedule<T, K> {
-    /// Returns the waiter that goes next.
-    pub(super) fn next(&self) -> Option<(WaiterId, &Waiter<T>)> {
+    /// Returns the waiter that goes next, and what the throttle is entered for.
+    #[inline]
+    pub(super) fn next(&self) -> Option<(WaiterId, EntryRequest)> {
         let (_, index) = self.eligible.first()?;
         let (&number, waiter) = self.next_of(&self.classes[index])?;
-        Some((WaiterId { index, number }, waiter))
+        let (cost, runtime) = (waiter.cost, self.runtime_of(number));
+        Some((WaiterId { index, number }, EntryRequest { cost, runtime }))
     }
 
     /// Returns the waiter of a class that goes next, with its number.
-    fn next_of<'a>(&self, class: &'a ClassState<T, K>) -> Option<(&'a u64, &'a Waiter<T>)> {
+    fn next_of<'a>(&self, class: &'a ClassState<K>) -> Option<(&'a u64, &'a Waiter)> {
         if self.is_lifo(class) {
             class.waiters.last_key_value()
         } else {
@@ -401,7 +462,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         class.start = start.saturating_add(cost);
     }
 
-    fn is_lifo(&self, class: &ClassState<T, K>) -> bool {
+    fn is_lifo(&self, class: &ClassState<K>) -> bool {
         let limit = class.entry.class.adaptive_lifo;
         limit.is_some_and(|limit| {
             let oldest = class.waiters.first_key_value();
@@ -415,7 +476,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let settings = class.entry.class;
         let (mut rank, mut promotion) = (None, None);
         let next = self.next_of(class);
-        let cost = next.map_or(0, |(_, next)| next.request.cost);
+        let cost = next.map_or(0, |(_, next)| next.cost);
         let class = &mut self.classes[index];
         if let Some((&number, oldest)) = class.waiters.first_key_value() {
             let (level, rises) = level(&settings, self.aging, oldest.since, self.now);

@@ -17,7 +17,7 @@ use crate::status::LimitStatus;
 use crate::sync::MutexGuard;
 use crate::throttle::{Inspect, Weighted};
 use crate::time::Tick;
-use crate::wait::Waiting;
+use crate::wait::{Waiting, is_entrant};
 use crate::{Throttle, TryThrottle};
 
 /// The methods common to keys of rate limiters, of semaphores and of gates.
@@ -178,26 +178,6 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         Waiting::new(Acquire(State::New(self.clone(), n)))
     }
 
-    /// Waits as of a tick, if the key has a limiter that waiters share; without one, nobody has
-    /// waited for the key recently.
-    pub(crate) fn acquire_many_as_of(
-        &self,
-        n: T::Cost,
-        tick: Tick,
-    ) -> Waiting<Acquire<'a, T, Q, S>> {
-        let limiter = self.read(|entry| {
-            let limiter = T::limiter(entry.slot).filter(|_| !entry.closed);
-            limiter.cloned()
-        });
-        match limiter.flatten() {
-            Some(limiter) => {
-                let enter = limiter.cost(n.into()).enter_as_of(tick);
-                Waiting::new(Acquire(State::Waiting(enter.into_inner())))
-            }
-            None => self.acquire_many(n),
-        }
-    }
-
     #[inline]
     pub(super) fn map(&self) -> &Map<Q::Owned, T, S> {
         self.keyed().map()
@@ -305,6 +285,10 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
             let decided = key.decide(hash, cost, true);
             if let Ok(Decided::ByLimiter(_)) = decided {
                 map.reclaim_limiters(hash);
+            }
+            match &decided {
+                Ok(Decided::Admitted(permit)) if is_entrant() => T::report(&map.state, permit),
+                _ => {}
             }
             self.0 = State::Over;
             match decided? {

@@ -131,11 +131,14 @@ pub trait KeyLimit: Sized + 'static {
         after
     }
 
-    /// Returns the tick of a permit, or the current one, like [`Throttle::tick`]. Permits of
-    /// semaphores have none.
-    fn tick(_map: &Self::MapState, _permit: Option<&Self::Permit>) -> Option<Tick> {
-        None
+    /// Returns the current tick, where entries depend on time.
+    fn now(_map: &Self::MapState) -> Tick {
+        Tick::default()
     }
+
+    /// Reports the tick of a charge to the fair queue whose entrant the caller is, if it is one. Permits of
+    /// semaphores have none.
+    fn report(_map: &Self::MapState, _permit: &Self::Permit) {}
 
     /// Returns where waits may be polled, like [`Throttle::polling`].
     fn polling(_map: &Self::MapState) -> Polling {

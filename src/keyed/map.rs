@@ -98,7 +98,7 @@ impl<K, T: KeyLimit, S> Map<K, T, S> {
     /// Returns the current tick, if limits are rates.
     #[inline]
     pub(super) fn now(&self) -> Tick {
-        T::tick(&self.state, None).unwrap_or_default()
+        T::now(&self.state)
     }
 
     /// Calls the user's function for a key, if there is one, and returns a slot with its result.

@@ -7,7 +7,6 @@ use super::{Key, Kind};
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
 use crate::throttle::{Cost, Inspect, Polling, Weighted, handles, units};
-use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
 
@@ -18,14 +17,6 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     #[inline]
     fn enter(&self) -> Waiting<Self::Enter> {
         self.acquire()
-    }
-
-    fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-        T::tick(&self.map().state, permit)
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        self.acquire_many_as_of(1.into(), tick)
     }
 
     fn rollback(&self, permit: T::Permit) {
@@ -56,10 +47,6 @@ handles! {
         #[inline]
         fn enter(&self) -> Waiting<Self::Enter> {
             self.throttle.acquire_many(units(self.cost))
-        }
-
-        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-            self.throttle.acquire_many_as_of(units(self.cost), tick)
         }
     }
 }

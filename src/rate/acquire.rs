@@ -22,7 +22,7 @@ use super::runtimes::States;
 use super::shared::{Decided, Shared};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
-use crate::wait::{remaining_timeout, report_clock};
+use crate::wait::{arrival_on, is_entrant, remaining_timeout, report_arrival, report_clock};
 use crate::wait_queue::{WaiterId, lock_if_served};
 
 /// The number of waiters in front whose times are computed one by one.
@@ -111,16 +111,6 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
         }
     }
 
-    /// Creates the wait of a caller that counts as having arrived at an earlier tick, for
-    /// [`enter_as_of`](crate::Throttle::enter_as_of) of a throttle that contains a limiter.
-    pub fn as_of(limiter: S, cost: u64, tick: Tick) -> Self {
-        let stage = Stage::AsOf(tick);
-        Self {
-            source: limiter,
-            call: Call { cost, stage },
-        }
-    }
-
     /// Returns whether the caller is in the queue: it has been polled, and has to wait.
     #[inline]
     pub fn is_waiting(&self) -> bool {
@@ -156,7 +146,7 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Stage::New = self.call.stage {
+        if self.call.is_new() && !is_entrant() {
             let (cost, state) = (self.call.cost, self.source.state());
             match state.decide_now(cost) {
                 Decided::Charged(charge) => {
@@ -189,8 +179,6 @@ pub(super) struct Call {
 /// The stage of a call.
 pub(super) enum Stage {
     New,
-    /// New, and it counts as arrived at this tick.
-    AsOf(Tick),
     Waiting(Waiter),
     Over,
 }
@@ -209,7 +197,7 @@ impl Call {
 
     #[inline(always)]
     fn is_new(&self) -> bool {
-        matches!(self.stage, Stage::New | Stage::AsOf(_))
+        matches!(self.stage, Stage::New)
     }
 
     /// Charges a new call now if it need not wait, by any rule and on any clock; otherwise joins
@@ -233,6 +221,10 @@ impl Call {
             panic!("polled again after it was ready");
         };
         let polled = waiter.poll(waker);
+        match &polled {
+            Poll::Ready(Ok(charge)) if is_entrant() => charge.report(&waiter.state.config.clock),
+            _ => {}
+        }
         if polled.is_ready() {
             self.stage = Stage::Over;
         }
@@ -250,10 +242,13 @@ impl Call {
         let waker = waker.clone();
         let mut locked = state.lock_on_time();
         let now = locked.now;
-        let came = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::AsOf(tick) if cost > 0 => now.min(tick),
-            _ => now,
-        };
+        self.stage = Stage::Over;
+        let is_entrant = is_entrant();
+        let mut came = now;
+        // A caller that costs nothing is never late.
+        if is_entrant && cost > 0 {
+            came = arrival_on(&config.clock).map_or(now, |tick| now.min(tick));
+        }
         locked.check(cost)?;
         let admitted = if came < now {
             locked.admit_as_of(cost, came)
@@ -261,7 +256,13 @@ impl Call {
             locked.admit(cost)
         };
         let due = match admitted {
-            Ok(charge) => return Poll::Ready(Ok(charge)),
+            Ok(charge) => {
+                drop(locked);
+                if is_entrant {
+                    charge.report(&config.clock);
+                }
+                return Poll::Ready(Ok(charge));
+            }
             Err(due) => due,
         };
         let waiting = locked.waiters.len();
@@ -293,6 +294,9 @@ impl Call {
         let alone = (waiting == 0).then(|| locked.due_of_timer()).flatten();
         drop(locked);
         report_clock(&config.clock);
+        if is_entrant {
+            report_arrival(&config.clock, came);
+        }
         if let Some(due) = alone {
             state.arm(due);
         }

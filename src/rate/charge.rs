@@ -1,7 +1,8 @@
 //! [`Charge`]: the record of a charge.
 
 use crate::algorithm::Receipt;
-use crate::time::Tick;
+use crate::time::{Clock, Tick};
+use crate::wait::report_arrival;
 
 /// The charge of a rate limiter for a call.
 ///
@@ -45,9 +46,11 @@ impl Charge {
         })
     }
 
-    /// Returns whether a clock was read for it.
-    pub(crate) fn has_tick(&self) -> bool {
-        self.0.generation != 0
+    /// Reports the tick of the charge of an entrant, or the current one if no clock was read for it.
+    pub(crate) fn report(&self, clock: &Clock) {
+        let has_tick = self.0.generation != 0;
+        let tick = if has_tick { self.0.at } else { clock.now() };
+        report_arrival(clock, tick);
     }
 
     /// Returns the tick of the charge, on the limiter's clock. In a sliding window and a log, a

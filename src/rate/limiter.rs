@@ -967,12 +967,6 @@ impl RateLimiter {
         self.config.clock.now()
     }
 
-    /// Returns the tick of a charge, or the current one.
-    pub(crate) fn tick_of(&self, charge: Option<&Charge>) -> Tick {
-        let charge = charge.filter(|charge| charge.has_tick());
-        charge.map_or_else(|| self.now(), Charge::at)
-    }
-
     /// Refunds a part of a charge.
     pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
         if !self.config.clock.is_of_runtime() {

@@ -98,7 +98,7 @@ impl Reservation {
     pub fn delay(&self) -> Duration {
         match &self.call.stage {
             Stage::Waiting(waiter) => waiter.delay().unwrap_or_default(),
-            Stage::New | Stage::AsOf(_) | Stage::Over => Duration::ZERO,
+            Stage::New | Stage::Over => Duration::ZERO,
         }
     }
 

@@ -9,7 +9,6 @@ use super::leaky_bucket::LeakyBucket;
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
 use crate::throttle::{Cost, Inspect, Polling, Weighted, handles};
-use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
 
@@ -20,16 +19,6 @@ handles! {
         enter: Acquire::new(Clone::clone(self), 1);
         try_enter: self.try_acquire();
         status: self.status();
-
-        #[inline]
-        fn tick(&self, charge: Option<&Charge>) -> Option<Tick> {
-            Some(self.tick_of(charge))
-        }
-
-        #[inline]
-        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::as_of(Clone::clone(self), 1, tick))
-        }
 
         fn rollback(&self, charge: Charge) {
             self.refund(charge);
@@ -84,11 +73,6 @@ handles! {
         fn enter(&self) -> Waiting<Self::Enter> {
             Waiting::new(Acquire::new(Clone::clone(&self.throttle), self.cost))
         }
-
-        #[inline]
-        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::as_of(Clone::clone(&self.throttle), self.cost, tick))
-        }
     }
 }
 
@@ -100,12 +84,7 @@ handles! {
         try_enter: self.try_acquire();
         status: self.limiter.status();
 
-        #[inline]
-        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::as_of(Clone::clone(self), 1, tick))
-        }
-
-        crate::forward!(Throttle, self => &self.limiter, except enter, enter_now, enter_as_of);
+        crate::forward!(Throttle, self => &self.limiter, except enter, enter_now);
     }
 }
 

@@ -11,7 +11,6 @@ use super::{Inspect, Polling, Throttle};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
-use crate::time::Tick;
 use crate::wait::{Polled, Waiting};
 
 /// A throttle of any type, erased; created by [`BoxThrottle::new`].
@@ -51,9 +50,7 @@ pub struct BoxPermit(Pin<Box<dyn ErasedEntry>>);
 
 trait Erased: Send + Sync {
     fn enter(&self) -> EnterBoxed;
-    fn enter_as_of(&self, tick: Tick) -> EnterBoxed;
     fn enter_now(&self) -> Option<BoxPermit>;
-    fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick>;
     fn rollback(&self, permit: BoxPermit);
     fn polling(&self) -> Polling;
 }
@@ -67,29 +64,10 @@ where
         EnterBoxed(Some(Box::pin(Entry { wait, permit })))
     }
 
-    fn enter_as_of(&self, tick: Tick) -> EnterBoxed {
-        let wait = Some(Throttle::enter_as_of(self, tick).into_inner());
-        let permit = None::<T::Permit>;
-        EnterBoxed(Some(Box::pin(Entry { wait, permit })))
-    }
-
     fn enter_now(&self) -> Option<BoxPermit> {
         let permit = Some(Throttle::enter_now(self)?);
         let wait = None::<T::Enter>;
         Some(BoxPermit(Box::pin(Entry { wait, permit })))
-    }
-
-    fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick> {
-        let permit = match permit {
-            // A permit of another throttle's type has no tick of this throttle.
-            Some(permit) => permit
-                .0
-                .permit()
-                .downcast_ref::<Option<T::Permit>>()?
-                .as_ref(),
-            None => None,
-        };
-        Throttle::tick(self, permit)
     }
 
     fn rollback(&self, mut permit: BoxPermit) {
@@ -127,8 +105,6 @@ trait ErasedEntry: Send {
     fn poll_entry(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<()>;
 
     /// Returns the permit, in its `Option`.
-    fn permit(&self) -> &dyn Any;
-
     fn permit_mut(self: Pin<&mut Self>) -> &mut dyn Any;
 }
 
@@ -144,10 +120,6 @@ where
         *this.permit = Some(permit);
         this.wait.set(None);
         Poll::Ready(Ok(()))
-    }
-
-    fn permit(&self) -> &dyn Any {
-        &self.permit
     }
 
     fn permit_mut(self: Pin<&mut Self>) -> &mut dyn Any {
@@ -249,14 +221,6 @@ impl Throttle for BoxThrottle {
 
     fn enter_now(&self) -> Option<BoxPermit> {
         self.0.enter_now()
-    }
-
-    fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick> {
-        self.0.tick(permit)
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<EnterBoxed> {
-        Waiting::new(self.0.enter_as_of(tick))
     }
 
     fn rollback(&self, permit: BoxPermit) {

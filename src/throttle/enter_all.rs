@@ -20,7 +20,16 @@ use pin_project_lite::pin_project;
 use super::{RollbackGuard, Throttle};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
-use crate::wait::Polled;
+use crate::wait::{Polled, is_entrant};
+
+/// Enters a part if that needs no wait, unless the caller is the entrant of a fair queue, whose arrival counts.
+#[inline(always)]
+fn enter_now<T: Throttle>(part: &T) -> Option<T::Permit> {
+    if is_entrant() {
+        return None;
+    }
+    part.enter_now()
+}
 
 /// The parts of a composition after the first, whose permit is a `P`.
 pub trait Rest<P>: Throttle {
@@ -53,7 +62,7 @@ impl<E> EnterLast<E> {
 
     #[inline(always)]
     pub(super) fn begin<T: Throttle<Enter = E>, R>(last: T, rest: R) -> Result<(T::Permit,), Self> {
-        match last.enter_now() {
+        match enter_now(&last) {
             Some(permit) => Ok((permit,)),
             None => Err(Self::new(&last, rest)),
         }
@@ -110,7 +119,7 @@ impl<A: Throttle, R: Rest<A::Permit>> EnterAll<A, R> {
     /// without room.
     #[inline(always)]
     pub(super) fn begin(first: A, rest: R) -> Result<R::Permits, Self> {
-        let Some(permit) = first.enter_now() else {
+        let Some(permit) = enter_now(&first) else {
             let enter = first.enter().into_inner();
             let parts = Some((first, rest));
             return Err(Self::First { enter, parts });

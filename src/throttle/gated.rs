@@ -16,7 +16,6 @@ use super::{Adaptive, Inspect, LimitStatus, Polling, RollbackGuard, Throttle, Tr
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
-use crate::time::Tick;
 use crate::wait::{Polled, Waiting};
 
 /// A throttle behind a gate, which admits nobody while the gate is blocked, not even callers that passed the
@@ -113,26 +112,20 @@ impl<G: Throttle<Permit = ()>, T: Throttle> Gated<G, T> {
     {
         self.try_enter()
     }
-
-    fn wait(&self, as_of: Option<Tick>) -> Waiting<EnterGated<G, T>> {
-        Waiting::new(EnterGated {
-            gated: Some(self.clone()),
-            stage: Stage::Start { as_of },
-        })
-    }
 }
 
 impl<G: Throttle<Permit = ()>, T: Throttle> Throttle for Gated<G, T> {
     type Permit = T::Permit;
     type Enter = EnterGated<G, T>;
 
-    crate::forward!(
-        Throttle, self => self.throttle, except enter, enter_now, enter_as_of, polling
-    );
+    crate::forward!(Throttle, self => self.throttle, except enter, enter_now, polling);
 
     #[inline]
     fn enter(&self) -> Waiting<Self::Enter> {
-        self.wait(None)
+        Waiting::new(EnterGated {
+            gated: Some(self.clone()),
+            stage: Stage::Start,
+        })
     }
 
     /// There is no wait after the first look, so there is no second one.
@@ -140,11 +133,6 @@ impl<G: Throttle<Permit = ()>, T: Throttle> Throttle for Gated<G, T> {
     fn enter_now(&self) -> Option<T::Permit> {
         self.gate.enter_now()?;
         self.throttle.enter_now()
-    }
-
-    /// A caller that has to wait at the gate was not delayed by the throttle, and enters as of then.
-    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        self.wait(Some(tick))
     }
 
     fn polling(&self) -> Polling {
@@ -190,7 +178,7 @@ pin_project! {
     #[project = StageProjection]
     enum Stage<G, T> {
         // The state before the first poll; without a gate, also the state after the end.
-        Start { as_of: Option<Tick> },
+        Start,
         AtGate { #[pin] enter: G },
         InThrottle { #[pin] enter: T },
     }
@@ -203,7 +191,7 @@ impl<G: Throttle<Permit = ()>, T: Throttle> Future for EnterGated<G, T> {
         let mut this = self.project();
         let gated = (this.gated.as_ref()).expect("polled again after it was ready");
         let entered = ready!(this.stage.as_mut().poll(gated, context));
-        this.stage.set(Stage::Start { as_of: None });
+        this.stage.set(Stage::Start);
         *this.gated = None;
         Poll::Ready(entered)
     }
@@ -226,18 +214,13 @@ impl<G, T> Stage<G, T> {
         let mut held = None::<RollbackGuard<&Throttled>>;
         loop {
             match self.as_mut().project() {
-                StageProjection::Start { as_of } => {
-                    let as_of = *as_of;
+                StageProjection::Start => {
                     if gate.enter_now().is_none() {
                         let enter = gate.enter().into_inner();
                         self.set(Self::AtGate { enter });
                         continue;
                     }
-                    let enter = match as_of {
-                        Some(tick) => throttle.enter_as_of(tick),
-                        None => throttle.enter(),
-                    };
-                    let enter = enter.into_inner();
+                    let enter = throttle.enter().into_inner();
                     self.set(Self::InThrottle { enter });
                 }
                 StageProjection::AtGate { enter } => {

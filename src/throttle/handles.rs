@@ -14,8 +14,8 @@ use crate::status::LimitStatus;
 ///   two handles of a type. Further generic parameters are between the brackets. `Self` is the handle, so
 ///   code that is generic over it is written once.
 /// * `impl [..] Throttle, TryThrottle for Cost<T> { .. }` implements both for a [`Cost`](super::Cost)
-///   of each handle. The methods are `try_enter`, which comes first, `enter`, and `enter_as_of` if the type
-///   has its own; everything else is taken from the handle.
+///   of each handle. The methods are `try_enter`, which comes first, `enter`; everything else is
+///   taken from the handle.
 /// * `cost [..] H { .. }` does the same for a `Cost` of one handle, such as a
 ///   [`Key`](crate::keyed::Key).
 /// * `limit [..] T, self { type Permit = ..; type Enter = ..; enter: ..; try_enter: ..; status: ..; .. }`
@@ -48,7 +48,7 @@ macro_rules! handles {
 
             $($enter)*
             handles!(enter_now);
-            crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
+            crate::forward!(Throttle, self => self.throttle, except enter, enter_now);
         }
         impl<$($generics)*> TryThrottle for Cost<$handle> {
             $try_enter
@@ -143,9 +143,8 @@ handles! {
 ///
 /// Use it inside an `impl`. It takes the name of the trait, [`Throttle`](crate::Throttle) or
 /// [`Weighted`](crate::throttle::Weighted), the inner throttle of `self`, and, after `except`, the methods
-/// that the wrapper implements itself. The forwarded methods have the permits and futures of the inner
-/// throttle, so a wrapper with another future excepts `enter_as_of` too, and one with another permit also
-/// `enter_now`, `rollback` and `tick`.
+/// that the wrapper implements itself. The forwarded methods have the permits of the inner throttle, so a wrapper
+/// with another permit also excepts `enter_now` and `rollback`.
 ///
 /// A method that is added to the trait in a later version is forwarded as well. Write out the other traits by
 /// hand: they have one method each, and [`Inspect`](crate::throttle::Inspect) also has the constant `LIMITS`.
@@ -183,8 +182,6 @@ macro_rules! forward {
         $crate::forward!(@each [$($($changed)+)?] $crate::Throttle, $this => $inner;
             enter() -> $crate::wait::Waiting<Self::Enter>;
             enter_now() -> ::core::option::Option<Self::Permit>;
-            tick(permit: ::core::option::Option<&Self::Permit>) -> ::core::option::Option<$crate::time::Tick>;
-            enter_as_of(tick: $crate::time::Tick) -> $crate::wait::Waiting<Self::Enter>;
             rollback(permit: Self::Permit) -> ();
             polling() -> $crate::throttle::Polling;
         );
@@ -210,8 +207,6 @@ macro_rules! forward {
     // A method in the list is left out.
     (@enter [enter $($rest:ident)*] $method:tt) => {};
     (@enter_now [enter_now $($rest:ident)*] $method:tt) => {};
-    (@tick [tick $($rest:ident)*] $method:tt) => {};
-    (@enter_as_of [enter_as_of $($rest:ident)*] $method:tt) => {};
     (@rollback [rollback $($rest:ident)*] $method:tt) => {};
     (@polling [polling $($rest:ident)*] $method:tt) => {};
     (@cost [cost $($rest:ident)*] $method:tt) => {};

@@ -9,7 +9,6 @@ use super::{Adaptive, Inspect, Polling, Throttle, TryThrottle, Weighted};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
-use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// `None` admits every caller.
@@ -51,16 +50,6 @@ impl<T: Throttle> Throttle for Option<T> {
             Some(throttle) => throttle.enter_now().map(Some),
             None => Some(None),
         }
-    }
-
-    fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
-        self.as_ref()?.tick(permit.and_then(Option::as_ref))
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        let waiting = self.as_ref().map(|throttle| throttle.enter_as_of(tick));
-        let enter = waiting.map(Waiting::into_inner);
-        Waiting::new(EnterOption { enter })
     }
 
     fn polling(&self) -> Polling {

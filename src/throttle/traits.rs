@@ -1,7 +1,6 @@
 //! The traits of all throttles: [`Throttle`], and [`TryThrottle`] for those that decide without waiting.
 
 use crate::error::AcquireError;
-use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// A limiter of any kind that admits callers: the trait bound of generic code and adapters.
@@ -74,8 +73,7 @@ use crate::wait::Waiting;
 /// A wrapper [forwards](crate::forward!) the methods that it does not change. It polls the inner future itself,
 /// taken [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches the inner
 /// throttle. Without [`enter_now`](Self::enter_now), a fair queue with no room to wait refuses every
-/// caller; without [`tick`](Self::tick) and [`enter_as_of`](Self::enter_as_of), a rate behind a fair
-/// queue admits fewer callers than it could. For costs it implements [`Weighted`](super::Weighted) in the
+/// caller. For costs it implements [`Weighted`](super::Weighted) in the
 /// same way, with itself around the inner [`cost`](super::Weighted::cost). [`Inspect`](super::Inspect) lets
 /// layers report its limits, and [`Adaptive`](super::Adaptive) passes outcomes on.
 ///
@@ -83,7 +81,6 @@ use crate::wait::Waiting;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use tollgate::throttle::Weighted;
-/// use tollgate::time::Tick;
 /// use tollgate::wait::Waiting;
 /// use tollgate::{AcquireError, Semaphore, Throttle, TryThrottle, forward};
 ///
@@ -101,7 +98,7 @@ use crate::wait::Waiting;
 ///     type Permit = T::Permit;
 ///     type Enter = T::Enter;
 ///
-///     forward!(Throttle, self => self.0, except enter, enter_now, enter_as_of);
+///     forward!(Throttle, self => self.0, except enter, enter_now);
 ///
 ///     fn enter(&self) -> Waiting<T::Enter> {
 ///         self.count();
@@ -110,11 +107,6 @@ use crate::wait::Waiting;
 ///
 ///     fn enter_now(&self) -> Option<T::Permit> {
 ///         self.0.enter_now().inspect(|_| self.count())
-///     }
-///
-///     fn enter_as_of(&self, tick: Tick) -> Waiting<T::Enter> {
-///         self.count();
-///         self.0.enter_as_of(tick)
 ///     }
 /// }
 ///
@@ -193,35 +185,11 @@ pub trait Throttle: Clone {
         None
     }
 
-    /// Returns the tick at which `permit` was charged, or without a permit the current tick, on the clock of
-    /// the throttle. Returns `None`, the default, if time does not pay off the charges.
-    ///
-    /// It is for callers that [enter as of](Self::enter_as_of) a tick.
-    #[inline(always)]
-    fn tick(&self, _permit: Option<&Self::Permit>) -> Option<Tick> {
-        None
-    }
-
-    /// Waits like [`enter`](Self::enter), for a caller that was delayed until now and counts as having
-    /// arrived at an earlier [tick](Self::tick).
-    ///
-    /// A [fair queue](crate::fair::FairQueue) has one entrant in the throttle for all of its waiters.
-    /// When the entrant was admitted late, because a timer was late, the next waiter has been waiting
-    /// for as long, and enters as of the charge before it. A rate limiter then charges it as if it
-    /// had joined at that tick, so it [makes up](crate::rate::MissedTickBehavior) for the lateness, and
-    /// keeps its bound by the ticks of its charges. A tick in the future counts as now.
-    ///
-    /// By default the caller enters as of now, and the delay is not made up for.
-    #[inline(always)]
-    fn enter_as_of(&self, _tick: Tick) -> Waiting<Self::Enter> {
-        self.enter()
-    }
-
     /// Returns where a [fair queue](crate::fair::FairQueue) may poll the waits of the throttle: by default
     /// [only in the tasks that wait](Polling::BY_WAITERS).
     ///
-    /// The queue asks in most of its operations, also where a permit or a wait is dropped. A wrapper forwards
-    /// the method, and a composition returns the [sum](Polling::and) of its parts.
+    /// The queue asks when it is created. A wrapper forwards the method, and a composition returns the
+    /// [sum](Polling::and) of its parts.
     #[inline]
     fn polling(&self) -> Polling {
         Polling::BY_WAITERS

@@ -106,6 +106,10 @@ enum Kind {
     Manual(ManualClock),
 }
 
+/// The identity of a clock while it exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClockId(usize);
+
 /// The counter of the system clock.
 pub(crate) type Counter = &'static system::SystemCounter;
 
@@ -266,6 +270,23 @@ impl Clock {
     /// Returns whether this is the clock of a runtime that has ended.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(&self.0, Kind::Home(Some(home)) if home.ended.get().is_some())
+    }
+
+    /// Returns a number that two clocks with the same ticks share. The times of all runtimes share one.
+    pub(crate) fn id(&self) -> ClockId {
+        ClockId(match &self.0 {
+            Kind::System => 0,
+            Kind::Runtime | Kind::Home(_) => 1,
+            Kind::Manual(manual) => manual.address(),
+        })
+    }
+
+    /// Returns this clock, or if it is the time of one runtime, that of each.
+    pub(crate) fn unbound(&self) -> Self {
+        match self.0 {
+            Kind::Home(_) => Self(Kind::Runtime),
+            _ => self.clone(),
+        }
     }
 
     /// Returns the current tick. It is never earlier than a tick that the same thread got before

@@ -87,13 +87,52 @@ impl ManualClock {
     /// assert_eq!(clock.now().as_nanos(), 3_600_000_000_000);
     /// ```
     pub fn advance(&self, duration: Duration) {
-        let mut state = lock(&self.0);
-        state.target = state.target.saturating_add(duration);
-        let target = state.target;
-        self.run_to(state, target);
+        self.run(lock(&self.0), duration, || Duration::ZERO);
     }
 
-    fn run_to<'a>(&'a self, mut state: MutexGuard<'a, State>, target: Tick) {
+    /// Advances time by `duration` like [`advance`](Self::advance), with timers that are late, as on a
+    /// busy machine: each due tick is passed by a time that `lateness` returns, and only then are the
+    /// waiters woken. Those that have become due in the meantime are woken with them. The call ends
+    /// later if the last timer is late beyond its end.
+    ///
+    /// # Examples
+    ///
+    /// A limiter makes up for late timers, so the rate holds:
+    ///
+    /// ```
+    /// use std::future::Future;
+    /// use std::pin::pin;
+    /// use std::task::{Context, Waker};
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
+    /// limiter.try_acquire()?;
+    ///
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// let (mut first, mut second) = (pin!(limiter.acquire()), pin!(limiter.acquire()));
+    /// assert!(first.as_mut().poll(&mut context).is_pending());
+    /// assert!(second.as_mut().poll(&mut context).is_pending());
+    ///
+    /// clock.advance_late(Duration::from_millis(200), || Duration::from_millis(30));
+    /// assert_eq!(clock.now().as_nanos(), 230_000_000);
+    /// assert!(first.as_mut().poll(&mut context).is_ready());
+    /// assert!(second.as_mut().poll(&mut context).is_ready());
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn advance_late(&self, duration: Duration, lateness: impl FnMut() -> Duration) {
+        self.run(lock(&self.0), duration, lateness);
+    }
+
+    fn run<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        duration: Duration,
+        mut lateness: impl FnMut() -> Duration,
+    ) {
+        state.target = state.target.saturating_add(duration);
+        let target = state.target;
         state.movers += 1;
         loop {
             // A waker may have advanced time past an entry that was then set.
@@ -101,7 +140,12 @@ impl ManualClock {
             let Some((due, waker)) = pop_due(&mut state.queue, until) else {
                 break;
             };
-            state.now = state.now.max(due);
+            let is_ahead = due > state.now;
+            drop(state);
+            // This is foreign code, so it runs without the lock.
+            let late = if is_ahead { lateness() } else { Duration::ZERO };
+            state = lock(&self.0);
+            state.now = state.now.max(due.saturating_add(late));
             drop(state);
             contain_panic(|| waker.wake());
             state = lock(&self.0);
@@ -115,9 +159,13 @@ impl ManualClock {
     pub(super) fn catch_up(&self) {
         let state = lock(&self.0);
         if state.movers == 0 {
-            let now = state.now;
-            self.run_to(state, now);
+            self.run(state, Duration::ZERO, || Duration::ZERO);
         }
+    }
+
+    /// Returns the address of its state, which is above 1.
+    pub(super) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// Sets an entry. No other one has this key.

@@ -31,7 +31,7 @@ mod atomics {
     }
 }
 
-pub(crate) use self::clock::{Clock, Counter, Deadline};
+pub(crate) use self::clock::{Clock, ClockId, Counter, Deadline};
 pub use self::manual::ManualClock;
 pub(crate) use self::runtime::{Home, Id as RuntimeId, current, current_home, within};
 #[cfg(feature = "tokio")]

@@ -21,13 +21,16 @@ use crate::error::AcquireError;
 mod block;
 #[cfg(feature = "tokio")]
 mod cancel_on;
-mod deadline_hint;
+mod hints;
 mod timeout;
 
 pub(crate) use self::block::{assert_may_block, block_on, is_blocking};
 #[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;
-pub(crate) use self::deadline_hint::{remaining_timeout, report_clock, without_hint};
+pub(crate) use self::hints::{
+    Arrival, arrival_on, is_entrant, poll_entrant, remaining_timeout, report_arrival, report_clock,
+    without_hint,
+};
 pub use self::timeout::Timeout;
 
 /// The result of polling a wait.
@@ -254,7 +257,7 @@ impl<F: Future> Future for Waiting<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let future = self.project().future;
         // The caller may itself be polled by a timeout, which does not apply to this wait.
-        deadline_hint::without_hint(|| future.poll(context))
+        hints::without_hint(|| future.poll(context))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use super::{Outcome, deadline_hint, is_blocking};
+use super::{Outcome, hints, is_blocking};
 use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Sleep;
@@ -62,7 +62,7 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
         let future = future.expect("polled again after it was ready");
         let sleep = this.sleep.as_ref().as_pin_ref();
         let left = sleep.map_or(*this.duration, |sleep| sleep.left());
-        let (polled, clock) = deadline_hint::within(left, || future.poll(context));
+        let (polled, clock) = hints::within(left, || future.poll(context));
         let result = if let Poll::Ready(output) = polled {
             output.into_result()
         } else if this.duration.is_zero() {

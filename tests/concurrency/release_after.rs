@@ -222,16 +222,10 @@ fn rests() -> (ManualClock, Arc<Semaphore>, Resting<Arc<Semaphore>>) {
 fn throttle_holds_each_permit_for_the_duration_however_it_was_entered() {
     let (clock, semaphore, rests) = rests();
     type Way = fn(&Resting<Arc<Semaphore>>) -> ReleaseAfter<OwnedPermit>;
-    let ways: [Way; 4] = [
+    let ways: [Way; 3] = [
         |rests| rests.enter().wait().unwrap(),
         |rests| rests.enter_now().unwrap(),
         |rests| rests.try_enter().unwrap(),
-        |rests| {
-            rests
-                .enter_as_of(rests.tick(None).unwrap_or_default())
-                .wait()
-                .unwrap()
-        },
     ];
     for way in ways {
         let permit = way(&rests);
@@ -264,7 +258,6 @@ fn throttle_of_a_rate_refunds_a_charge_that_is_rolled_back() {
     let rate = Arc::new(rate);
     let rests = Resting::new(Arc::clone(&rate), TWO_SECONDS).clock(&clock);
     let permit = rests.try_enter().unwrap();
-    assert_eq!(rests.tick(Some(&permit)), Some(permit.at()));
     rests.rollback(permit);
     assert_eq!(rate.snapshot().available, 10);
 }

@@ -216,3 +216,27 @@ fn acquire_after_others_have_left_uses_their_slots_again() {
     assert!(held(&region) <= 64 << 10, "{} bytes", held(&region));
     drop(permit);
 }
+
+/// The documentation of `FairQueue` states these figures.
+#[test]
+fn acquire_of_a_fair_queue_takes_few_bytes_a_waiter() {
+    const WAITERS: usize = 10_000;
+    let _alone = alone();
+    for classes in [1, 100] {
+        let queue = FairQueue::new(Arc::new(Semaphore::new(1)));
+        let handles: Vec<_> = (0..classes).map(|key| queue.class(key)).collect();
+        let _permit = handles[0].try_acquire().unwrap();
+        let waits = (0..WAITERS).map(|at| Waiter::new(handles[at % classes].acquire()));
+        let mut waits: Vec<_> = waits.collect();
+        let region = Region::new(COUNTED);
+        assert!(waits.iter_mut().all(Waiter::is_pending));
+        let change = region.change();
+        let bytes = held(&region) as f64 / WAITERS as f64;
+        let allocations = (change.allocations + change.reallocations) as f64 / WAITERS as f64;
+        println!("a waiter of {classes} classes: {bytes:.1} bytes, {allocations:.2} allocations");
+        assert!(
+            bytes < 85.0 && allocations < 0.2,
+            "{bytes} bytes, {allocations} allocations"
+        );
+    }
+}

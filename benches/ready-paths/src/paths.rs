@@ -2,6 +2,7 @@
 //!
 //! Results go through `black_box`, as in the benchmarks beside other crates, so that each is in memory.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::hint::black_box;
@@ -16,7 +17,7 @@ use futures::executor::block_on;
 use http::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio_util::sync::CancellationToken;
-use tollgate::fair::FairQueue;
+use tollgate::fair::{FairPermit, FairQueue, Queueable};
 use tollgate::{
     Algorithm, ChannelSemaphore, Clock, CondvarSemaphore, Gate, Keyed, LeakyBucket, Pool, Quota,
     RateLimiter, Semaphore, all,
@@ -450,7 +451,57 @@ fn queues() -> Vec<ReadyPath> {
     vec![
         path("a waiter: join, be admitted", true),
         path("a waiter: join, leave", false),
+        behind_a_queue("fair: hand-off before a rate", 1, || {
+            let clock = Clock::manual();
+            let rate = Arc::new(RateLimiter::new(Quota::per_second(100)).clock(&clock));
+            let queue = FairQueue::new(rate).clock(&clock);
+            (queue, move |_| clock.advance(Duration::from_millis(10)))
+        }),
+        behind_a_queue("fair: hand-off before a semaphore", 1, one_slot),
+        behind_a_queue(
+            "fair: hand-off before a semaphore, ten waiters",
+            10,
+            one_slot,
+        ),
     ]
+}
+
+fn one_slot<P>() -> (FairQueue<Arc<Semaphore>, u64>, impl FnMut(P)) {
+    (FairQueue::new(Arc::new(Semaphore::new(1))), drop)
+}
+
+/// A caller joins a queue of one class, in which there are then so many waiters, and the first of them is served.
+fn behind_a_queue<T, R>(
+    name: &str,
+    waiters: usize,
+    make: impl Fn() -> (FairQueue<T, u64>, R) + 'static,
+) -> ReadyPath
+where
+    T: Queueable + 'static,
+    R: FnMut(FairPermit<T, u64>) + 'static,
+{
+    ReadyPath::new(name, move || {
+        let (queue, mut release) = make();
+        let class = queue.class(7);
+        let mut held = block_on(class.acquire()).ok();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut queue = VecDeque::new();
+        move |times| {
+            for _ in 0..times {
+                while queue.len() < waiters {
+                    let mut wait = Box::pin(class.acquire());
+                    assert!(wait.as_mut().poll(&mut context).is_pending(), "it waits");
+                    queue.push_back(wait);
+                }
+                held.take().into_iter().for_each(&mut release);
+                let mut first = queue.pop_front().expect("it has joined");
+                let Poll::Ready(permit) = first.as_mut().poll(&mut context) else {
+                    panic!("it is next");
+                };
+                held = permit.ok();
+            }
+        }
+    })
 }
 
 fn join_and_leave(semaphore: &Semaphore, admitted: bool) {

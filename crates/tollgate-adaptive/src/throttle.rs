@@ -1,7 +1,6 @@
 //! The adaptive limits as throttles.
 
 use tollgate::throttle::{Adaptive, Feedback, Inspect, LimitStatus, Polling};
-use tollgate::time::Tick;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Throttle, TryThrottle};
 
@@ -36,16 +35,6 @@ handles! {
         enter: AcquireRate::new(self.pointer());
         try_enter: RatePermit::try_new(self.pointer());
         status: (&self.limiter);
-
-        #[inline]
-        fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
-            (&self.limiter).tick(permit.and_then(RatePermit::charge))
-        }
-
-        #[inline]
-        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-            Waiting::new(AcquireRate::as_of(self.pointer(), tick))
-        }
 
         fn rollback(&self, permit: Self::Permit) {
             permit.refund();

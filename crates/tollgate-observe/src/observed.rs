@@ -242,15 +242,6 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
         report(Ok(permit), self.observer.clone(), self.created, None).ok()
     }
 
-    fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
-        self.throttle.tick(permit.map(|permit| &permit.permit))
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        let enter = self.throttle.enter_as_of(tick).into_inner();
-        self.observe(enter, self.created)
-    }
-
     #[inline(always)]
     fn rollback(&self, permit: Self::Permit) {
         let ObservedPermit { mut entry, permit } = permit;
@@ -260,7 +251,7 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
         self.throttle.rollback(permit);
     }
 
-    forward!(Throttle, self => self.throttle, except enter, enter_now, tick, enter_as_of, rollback);
+    forward!(Throttle, self => self.throttle, except enter, enter_now, rollback);
 }
 
 impl<T: TryThrottle, O: Observer + Clone> TryThrottle for Observed<T, O> {

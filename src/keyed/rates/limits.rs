@@ -418,9 +418,13 @@ impl KeyLimit for RateLimiter {
     }
 
     #[inline]
-    fn tick(rates: &Rates, charge: Option<&Charge>) -> Option<Tick> {
-        let charge = charge.filter(|charge| charge.has_tick());
-        Some(charge.map_or_else(|| rates.now(), Charge::at))
+    fn now(rates: &Rates) -> Tick {
+        rates.now()
+    }
+
+    #[inline]
+    fn report(rates: &Rates, charge: &Charge) {
+        charge.report(&rates.pattern.config.clock);
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 //! forgotten; and unusual ways to return a permit.
 
 mod figures;
+mod late;
 mod naive;
 mod newcomers;
 mod random;

@@ -5,19 +5,17 @@
 //! time jumps past due ticks before its timers fire.
 
 use std::fmt::Debug;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::channel::mpsc::{UnboundedReceiver, unbounded};
-use tollgate::fair::{FairPermit, FairQueue};
+use tollgate::fair::FairQueue;
 use tollgate::rate::MissedTickBehavior;
-use tollgate::throttle::{BoxThrottle, Polling, Weighted};
+use tollgate::throttle::{BoxThrottle, Weighted};
 use tollgate::time::{ManualClock, Tick};
-use tollgate::wait::Waiting;
-use tollgate::{AcquireError, Algorithm, Clock, Keyed, LeakyBucket, Quota, RateLimiter, Throttle};
+use tollgate::{
+    AcquireError, Algorithm, Clock, Gate, Keyed, LeakyBucket, Quota, RateLimiter, Semaphore,
+    Throttle, all,
+};
 use tollgate_adaptive::{AdaptiveRate, Shared};
 use tollgate_observe::Observed;
 
@@ -46,27 +44,32 @@ fn millis(ticks: &[Tick]) -> Vec<u64> {
     millis.collect()
 }
 
-/// Lets five callers wait, the first of which takes 150 ms when it is woken, and returns the ticks of their
-/// charges.
-fn charged_behind_a_slow_waker<P: Debug, F>(
-    clock: &ManualClock,
-    acquire: impl Fn() -> F,
-    at: impl Fn(&P) -> Tick,
-) -> [Tick; 5]
+/// Lets five callers wait, the first of which takes 150 ms when it is woken, and returns the milliseconds at which
+/// they are woken.
+fn woken_behind_a_slow_waker<P: Debug, F>(clock: &ManualClock, acquire: impl Fn() -> F) -> [u64; 5]
 where
     F: Future<Output = Result<P, AcquireError>>,
 {
-    let slow = calls_when_woken({
-        let clock = clock.clone();
-        move || clock.advance(ms(150))
+    let woken = [(); 5].map(|()| Arc::new(Mutex::new(None)));
+    let mut waiters = [0, 1, 2, 3, 4].map(|at| {
+        let (clock, woken) = (clock.clone(), Arc::clone(&woken[at]));
+        let waker = calls_when_woken(move || {
+            *woken.lock().unwrap() = Some(clock.now());
+            if at == 0 {
+                clock.advance(ms(150));
+            }
+        });
+        Waiter::parked_with(acquire(), &waker)
     });
-    let mut waiters = [(); 5].map(|()| Waiter::new(acquire()));
-    assert!(waiters[0].poll_with(&slow).is_pending());
-    assert!(waiters[1..].iter_mut().all(Waiter::is_pending));
     for _ in 0..300 {
         clock.advance(ms(10));
     }
-    waiters.map(|mut it| at(&it.granted()))
+    waiters.iter_mut().for_each(|it| drop(it.granted()));
+    let ticks = woken.map(|at| at.lock().unwrap().expect("it was woken"));
+    let [a, b, c, d, e] = &millis(&ticks)[..] else {
+        unreachable!("there are five");
+    };
+    [*a, *b, *c, *d, *e]
 }
 
 /// The caller that joins while the timer is late could have had a token at 300 ms, but it was not
@@ -95,143 +98,140 @@ fn acquire_behind_a_late_timer_is_not_charged_before_it_came() {
     assert_eq!(millis(&at), [100, 200, 450]);
 }
 
-/// Compares callers behind a slow waker, alone and in a queue.
-fn assert_forwards<T>(name: &str, make: impl Fn(&ManualClock) -> T)
+/// Asserts that callers behind a slow waker, alone and in a queue, are woken when they are due: the third one and
+/// those after it as if the timer had not been late.
+fn assert_makes_up<T>(name: &str, make: impl Fn(&ManualClock) -> T)
+where
+    T: Throttle<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
+{
+    const DUE: [u64; 5] = [100, 250, 300, 400, 500];
+    let clock = Clock::manual();
+    let throttle = make(&clock);
+    drop(throttle.enter_now().expect("nobody came before"));
+    let alone = woken_behind_a_slow_waker(&clock, || throttle.enter());
+    assert_eq!(alone, DUE, "{name}");
+    assert_makes_up_behind_a_queue(name, make);
+}
+
+/// Asserts it only for callers in a queue.
+fn assert_makes_up_behind_a_queue<T>(name: &str, make: impl Fn(&ManualClock) -> T)
 where
     T: Throttle<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
 {
     let clock = Clock::manual();
-    let throttle = make(&clock);
-    drop(throttle.enter_now().expect("nobody came before"));
-    let at = |permit: &T::Permit| throttle.tick(Some(permit)).expect("it is a charge");
-    let alone = charged_behind_a_slow_waker(&clock, || throttle.enter(), at);
-    assert_eq!(millis(&alone), [100, 200, 300, 400, 500], "{name}");
-
-    let clock = Clock::manual();
-    let queue = FairQueue::new(make(&clock));
-    drop(queue.class("a").enter_now());
-    let at = |permit: &FairPermit<T, &'static str>| queue.throttle().tick(Some(permit)).unwrap();
-    let acquire = || queue.class("a").acquire();
-    let behind = charged_behind_a_slow_waker(&clock, acquire, at);
-    assert_eq!(behind, alone, "{name}");
+    let class = FairQueue::new(make(&clock)).class("a");
+    drop(class.enter_now().expect("nobody came before"));
+    let behind = woken_behind_a_slow_waker(&clock, || class.acquire());
+    assert_eq!(behind, [100, 250, 300, 400, 500], "{name}");
 }
 
 #[test]
-fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
+fn acquire_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
     const TEN: Quota = Quota::per_second(10);
     const TWENTY: Quota = Quota::per_second(20).burst(2);
     let rate = |clock: &ManualClock| Arc::new(RateLimiter::new(TEN).clock(clock));
     let twice = |clock: &ManualClock| Arc::new(RateLimiter::new(TWENTY).clock(clock));
-    assert_forwards("a rate limiter", rate);
-    assert_forwards("borrowed", |clock| &*Box::leak(Box::new(rate(clock))));
-    assert_forwards("shared twice", |clock| Arc::new(rate(clock)));
-    assert_forwards("with a cost", |clock| twice(clock).cost_owned(2));
-    assert_forwards("optional", |clock| Some(rate(clock)));
-    assert_forwards("observed", |clock| Observed::new(rate(clock), ()));
-    assert_forwards("boxed", |clock| {
+    assert_makes_up("a rate limiter", rate);
+    assert_makes_up("borrowed", |clock| &*Box::leak(Box::new(rate(clock))));
+    assert_makes_up("shared twice", |clock| Arc::new(rate(clock)));
+    assert_makes_up("with a cost", |clock| twice(clock).cost_owned(2));
+    assert_makes_up("optional", |clock| Some(rate(clock)));
+    assert_makes_up("observed", |clock| Observed::new(rate(clock), ()));
+    assert_makes_up("boxed", |clock| {
         BoxThrottle::new(BoxThrottle::new(rate(clock)))
     });
-    assert_forwards("a key", |clock| {
+    assert_makes_up("a key", |clock| {
         let rates = Keyed::<u64, _>::new(RateLimiter::new(TEN).clock(clock));
         Arc::new(rates).key_owned(7)
     });
-    assert_forwards("a leaky bucket", |clock| {
+    assert_makes_up("a leaky bucket", |clock| {
         Arc::new(LeakyBucket::new(TEN, 9).clock(clock))
     });
-    assert_forwards("a borrowed leaky bucket", |clock| {
+    assert_makes_up("a borrowed leaky bucket", |clock| {
         &*Box::leak(Box::new(LeakyBucket::new(TEN, 9).clock(clock)))
     });
     let adaptive = |clock: &ManualClock| AdaptiveRate::new().limits(10.0..=10.0).clock(clock);
-    assert_forwards("an adaptive rate", |clock| Shared::from(adaptive(clock)));
-    assert_forwards("a borrowed adaptive rate", |clock| {
+    assert_makes_up("an adaptive rate", |clock| Shared::from(adaptive(clock)));
+    assert_makes_up("a borrowed adaptive rate", |clock| {
         &*Box::leak(Box::new(adaptive(clock)))
     });
-    assert_forwards("costs of a rate limiter", |clock| {
+    assert_makes_up("costs of a rate limiter", |clock| {
         Weighted::cost(&twice(clock), 2)
     });
     let lent = |clock: &ManualClock| &*Box::leak(Box::new(twice(clock)));
-    assert_forwards("costs of a borrowed one", |clock| {
+    assert_makes_up("costs of a borrowed one", |clock| {
         Weighted::cost(&&**lent(clock), 2)
     });
-    assert_forwards("costs, shared twice", |clock| {
+    assert_makes_up("costs, shared twice", |clock| {
         Weighted::cost(&Arc::new(twice(clock)), 2)
     });
-    assert_forwards("costs, optional", |clock| Some(twice(clock)).cost(2));
-    assert_forwards("costs, observed", |clock| {
+    assert_makes_up("costs, optional", |clock| Some(twice(clock)).cost(2));
+    assert_makes_up("costs, observed", |clock| {
         Observed::new(twice(clock), ()).cost(2)
     });
-    assert_forwards("costs of a key", |clock| {
+    assert_makes_up("costs of a key", |clock| {
         let rates = Keyed::<u64, _>::new(RateLimiter::new(TWENTY).clock(clock));
         Weighted::cost(&Arc::new(rates).key_owned(7), 2)
     });
 }
 
-/// A throttle whose charges are those that the test sends. It notes as of which tick each caller enters.
-#[derive(Clone)]
-struct Noted {
-    clock: ManualClock,
-    charges: Arc<Mutex<UnboundedReceiver<Tick>>>,
-    entered: Arc<Mutex<Vec<Option<Tick>>>>,
-}
-
-impl Noted {
-    fn note(&self, as_of: Option<Tick>) -> Waiting<<Self as Throttle>::Enter> {
-        self.entered.lock().unwrap().push(as_of);
-        let charges = Arc::clone(&self.charges);
-        Waiting::new(Box::pin(poll_fn(move |context| {
-            let charge = charges.lock().unwrap().poll_next_unpin(context);
-            charge.map(|charge| Ok(charge.expect("the test sends on")))
-        })))
-    }
-}
-
-impl Throttle for Noted {
-    type Permit = Tick;
-    type Enter = Pin<Box<dyn Future<Output = Result<Tick, AcquireError>> + Send>>;
-
-    fn enter(&self) -> Waiting<Self::Enter> {
-        self.note(None)
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        self.note(Some(tick))
-    }
-
-    fn tick(&self, charge: Option<&Tick>) -> Option<Tick> {
-        Some(charge.copied().unwrap_or_else(|| self.clock.now()))
-    }
-
-    fn polling(&self) -> Polling {
-        Polling::BY_WAKERS
-    }
-}
-
-/// The caller that comes when nobody waits enters as of now.
+/// Alone, a composition and a queue lose the lateness: their callers come one by one.
 #[test]
-fn acquire_enters_as_of_the_last_charge_or_of_the_later_tick_at_which_it_joined() {
-    let (send, charges) = unbounded();
-    let noted = Noted {
-        clock: Clock::manual(),
-        charges: Arc::new(Mutex::new(charges)),
-        entered: Arc::default(),
-    };
-    let queue = FairQueue::new(noted.clone());
-    let start = noted.clock.now();
-    // They join at 0, 100 and 200 ms.
-    let mut waiters = [(); 3].map(|()| {
-        let waiter = Waiter::parked(queue.class("a").acquire());
-        noted.clock.advance(ms(100));
-        waiter
+fn acquire_of_compositions_and_queues_makes_up_for_a_late_timer_behind_a_queue() {
+    const TEN: Quota = Quota::per_second(10);
+    let rate = |clock: &ManualClock| Arc::new(RateLimiter::new(TEN).clock(clock));
+    let slots = || Arc::new(Semaphore::new(9));
+    assert_makes_up_behind_a_queue("all, the rate last", |clock| all((slots(), rate(clock))));
+    assert_makes_up_behind_a_queue("all, the rate first", |clock| all((rate(clock), slots())));
+    assert_makes_up_behind_a_queue("all of two rates", |clock| {
+        let faster = RateLimiter::new(Quota::per_second(20)).clock(clock);
+        all((rate(clock), slots(), Arc::new(faster)))
     });
-    for (waiter, charged) in waiters.iter_mut().zip([150, 160, 170]) {
-        let charge = start.saturating_add(ms(charged));
-        send.unbounded_send(charge).unwrap();
-        assert_eq!(*waiter.granted(), charge);
-    }
-    drop(Waiter::parked(queue.class("a").acquire()));
-    let as_of = [150, 200].map(|at| Some(start.saturating_add(ms(at))));
-    let entered = noted.entered.lock().unwrap();
-    assert_eq!(*entered, [None, as_of[0], as_of[1], None]);
+    assert_makes_up_behind_a_queue("all of all", |clock| {
+        all((all((slots(), rate(clock))), slots()))
+    });
+    assert_makes_up_behind_a_queue("a box of all", |clock| {
+        BoxThrottle::new(all((slots(), rate(clock))))
+    });
+    assert_makes_up_behind_a_queue("a queue", |clock| FairQueue::new(rate(clock)).class(7));
+    assert_makes_up_behind_a_queue("a queue of all", |clock| {
+        FairQueue::new(all((slots(), rate(clock)))).class(7)
+    });
+    assert_makes_up_behind_a_queue("all of a queue", |clock| {
+        all((slots(), FairQueue::new(rate(clock)).class(7)))
+    });
+    assert_makes_up_behind_a_queue("a queue of a queue", |clock| {
+        FairQueue::new(FairQueue::new(rate(clock)).class(7)).class(8)
+    });
+    assert_makes_up_behind_a_queue("behind a gate", |clock| {
+        Gate::new().clock(clock).before(rate(clock))
+    });
+}
+
+/// A slot that is free too late is no lateness of a timer: the rate keeps nothing for the caller that waits for it.
+#[test]
+fn acquire_of_all_that_waits_for_a_slot_is_charged_as_of_then() {
+    let clock = Clock::manual();
+    let burst = Some(MissedTickBehavior::Burst { max: 100 });
+    let rate = Arc::new(limiter(
+        Quota::per_second(10),
+        Algorithm::Gcra,
+        burst,
+        &clock,
+    ));
+    let slots = Arc::new(Semaphore::new(1));
+    let queue = FairQueue::new(all((Arc::clone(&slots), Arc::clone(&rate))));
+    let first = queue.class("a").try_acquire().unwrap();
+    let mut waits = [(); 3].map(|()| Waiter::parked(queue.class("a").acquire()));
+    clock.advance(ms(1_000));
+    drop(first);
+    let second = waits[0].granted();
+    assert_eq!(millis(&[second.1.at()]), [1_000]);
+    drop(second);
+    assert!(waits[1].is_pending());
+    clock.advance(ms(100));
+    assert_eq!(millis(&[waits[1].granted().1.at()]), [1_100]);
+    assert!(waits[2].is_pending());
 }
 
 /// Tokio's paused time jumps past due ticks, and only then do the timers fire.
@@ -239,7 +239,7 @@ fn acquire_enters_as_of_the_last_charge_or_of_the_later_tick_at_which_it_joined(
 mod jumps {
     use std::task::Poll;
 
-    use tollgate::fair::Class;
+    use tollgate::fair::{Class, FairPermit};
     use tollgate::rate::Charge;
 
     use super::*;

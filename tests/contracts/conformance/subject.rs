@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tollgate::throttle::{Polling, Weighted};
-use tollgate::time::Tick;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle};
 
@@ -118,20 +117,19 @@ impl<P: Any + Debug + Send> Permit for P {}
 pub(crate) trait Erased: Send + Sync {
     fn cloned(&self) -> Box<dyn Erased>;
     fn try_enter_any(&self) -> Entered;
-    fn enter_any(&self, as_of: Option<Tick>) -> AnyEnter;
+    fn enter_any(&self) -> AnyEnter;
     fn enter_now_any(&self) -> Option<AnyPermit>;
-    fn tick_any(&self, permit: Option<&AnyPermit>) -> Option<Tick>;
     fn rollback_any(&self, permit: AnyPermit);
     fn polling_any(&self) -> Polling;
 
     /// Blocks the thread.
     fn wait(&self) -> Entered {
-        Waiting::new(self.enter_any(None)).wait()
+        Waiting::new(self.enter_any()).wait()
     }
 
     /// Begins to wait, and gives up as soon as it would have to.
     fn wait_briefly(&self) -> Option<AnyPermit> {
-        let mut waiter = Waiter::new(self.enter_any(None));
+        let mut waiter = Waiter::new(self.enter_any());
         match waiter.poll() {
             Poll::Ready(entered) => entered.ok(),
             Poll::Pending => {
@@ -155,24 +153,12 @@ where
         TryThrottle::try_enter(self).map(AnyPermit::new)
     }
 
-    fn enter_any(&self, as_of: Option<Tick>) -> AnyEnter {
-        let wait = match as_of {
-            None => Throttle::enter(self),
-            Some(tick) => Throttle::enter_as_of(self, tick),
-        };
-        Box::pin(EnterAny(Box::pin(wait.into_inner())))
+    fn enter_any(&self) -> AnyEnter {
+        Box::pin(EnterAny(Box::pin(Throttle::enter(self).into_inner())))
     }
 
     fn enter_now_any(&self) -> Option<AnyPermit> {
         Throttle::enter_now(self).map(AnyPermit::new)
-    }
-
-    fn tick_any(&self, permit: Option<&AnyPermit>) -> Option<Tick> {
-        let permit = permit.map(|permit| {
-            let permit: &dyn Any = &*permit.0;
-            permit.downcast_ref().expect("its own permit")
-        });
-        Throttle::tick(self, permit)
     }
 
     fn rollback_any(&self, permit: AnyPermit) {
@@ -270,19 +256,11 @@ impl Throttle for AnyThrottle {
     type Enter = AnyEnter;
 
     fn enter(&self) -> Wait {
-        Waiting::new(self.inner.enter_any(None))
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Wait {
-        Waiting::new(self.inner.enter_any(Some(tick)))
+        Waiting::new(self.inner.enter_any())
     }
 
     fn enter_now(&self) -> Option<AnyPermit> {
         self.inner.enter_now_any()
-    }
-
-    fn tick(&self, permit: Option<&AnyPermit>) -> Option<Tick> {
-        self.inner.tick_any(permit)
     }
 
     fn rollback(&self, permit: AnyPermit) {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::throttle::Polling;
-use tollgate::time::Tick;
 use tollgate::{Algorithm, Clock, CondvarSemaphore, Keyed, Pool, Quota, RateLimiter, Semaphore};
 use tollgate_adaptive::{AdaptiveRate, AdaptiveSemaphore, Shared};
 
@@ -206,15 +205,11 @@ mod condvar_semaphore {
             drop(permit);
         }
 
-        fn enter_any(&self, _: Option<Tick>) -> AnyEnter {
+        fn enter_any(&self) -> AnyEnter {
             unreachable!("it has no futures")
         }
 
         fn enter_now_any(&self) -> Option<AnyPermit> {
-            None
-        }
-
-        fn tick_any(&self, _: Option<&AnyPermit>) -> Option<Tick> {
             None
         }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tollgate::fair::FairQueue;
-use tollgate::{Clock, Quota, RateLimiter, Semaphore};
+use tollgate::{Clock, Pool, Quota, RateLimiter, Semaphore};
 use tollgate_tower::ThrottleLayer;
 use tower::{Layer, Service, service_fn};
 
@@ -22,6 +22,8 @@ fn main() {
         "semaphore" => semaphore(),
         "rate" => rate(),
         "fair" => fair(),
+        "fair-pool" => fair_pool(),
+        "fair-rate" => fair_rate(),
         "http" => http(),
         "tokio" => tokio_semaphore(),
         "leaky-bucket" => leaky_bucket(),
@@ -78,6 +80,25 @@ fn fair() {
     let class = FairQueue::new(Arc::new(Semaphore::new(1))).class(7);
     let mut held = class.try_acquire().ok();
     twice(|| held = hand_off(class.acquire(), || drop(held.take())).ok());
+}
+
+fn fair_pool() {
+    let class = FairQueue::new(Arc::new(Pool::new([()]))).class(7);
+    let mut held = class.try_acquire().ok();
+    twice(|| held = hand_off(class.acquire(), || drop(held.take())).ok());
+}
+
+fn fair_rate() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(100)).clock(clock.clone());
+    let class = FairQueue::new(Arc::new(limiter)).class(7);
+    drop(class.try_acquire().expect("the burst is 1"));
+    twice(|| {
+        let charge = hand_off(class.acquire(), || {
+            clock.advance(Duration::from_millis(10));
+        });
+        drop(charge.expect("it is open"));
+    });
 }
 
 fn http() {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tollgate::rate::{Acquire, Charge};
 use tollgate::throttle::Feedback;
-use tollgate::time::Tick;
 use tollgate::{AcquireError, RateLimiter};
 
 use super::AdaptiveRate;
@@ -41,10 +40,6 @@ impl<S: Deref<Target = AdaptiveRate>> AcquireRate<S> {
     #[inline]
     pub(crate) fn new(rate: S) -> Self {
         Self(Acquire::new(LimiterOf(rate), 1))
-    }
-
-    pub(crate) fn as_of(rate: S, tick: Tick) -> Self {
-        Self(Acquire::as_of(LimiterOf(rate), 1, tick))
     }
 
     fn rate(&self) -> &S {
@@ -161,10 +156,6 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
         if let Some(charge) = self.charge.take() {
             self.rate.limiter.refund(charge);
         }
-    }
-
-    pub(crate) fn charge(&self) -> Option<&Charge> {
-        self.charge.as_ref()
     }
 
     /// Ends the request; later reports about it are ignored.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tollgate::time::Tick;
 use tollgate::wait::Waiting;
-use tollgate::{AcquireError, Clock, Quota, RateLimiter, Throttle};
+use tollgate::{AcquireError, Clock, Quota, RateLimiter};
 
 pub(super) use self::acquire::AcquireRate;
 pub use self::acquire::RatePermit;
@@ -521,7 +521,7 @@ impl AdaptiveRate {
 
     /// Returns the current tick of the limiter's clock.
     fn now(&self) -> Tick {
-        (&self.limiter).tick(None).expect("a limiter has a clock")
+        self.limiter.peek().at
     }
 
     fn set_rate(&self, rate: f64) {

@@ -361,7 +361,7 @@ impl Throttle for Cost {
     type Permit = Charge;
     type Enter = Acquire;
 
-    tollgate::forward!(Throttle, self => self.limiter, except enter, enter_now, enter_as_of);
+    tollgate::forward!(Throttle, self => self.limiter, except enter, enter_now);
 
     fn enter(&self) -> Waiting<Acquire> {
         self.limiter.acquire_many(self.cost)

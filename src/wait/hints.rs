@@ -1,22 +1,30 @@
-//! The deadline hint: how a [`Timeout`](super::Timeout) and the throttle that it polls exchange
-//! information past the futures between them. The timeout passes on how long the caller waits at
-//! most, and the throttle reports which clock it runs on.
+//! Hints: what a poller and the throttle that it polls exchange past the futures between them, because the context
+//! of a poll cannot carry it.
 //!
-//! 1. A thread-local carries the hint, because the context of a poll cannot. It is set only while a
-//!    timeout polls its own future, to the time that is left.
-//! 2. Every wait of this crate is polled through [`Waiting`](super::Waiting), which hides the hint
-//!    of its poller. So only a future that is directly inside a timeout reads a hint. A waker, a
+//! A [`Timeout`](super::Timeout) passes on how long the caller waits at most, and the throttle reports the clock that
+//! it runs on. A fair queue passes on the tick as of which its entrant has arrived, and each rate limiter behind its
+//! throttle reports the tick of its charge.
+//!
+//! 1. Thread-locals carry the hints. They are set only while a timeout, or a fair queue, polls its own future.
+//! 2. Every wait of this crate is polled through [`Waiting`](super::Waiting), which hides the hints
+//!    of its poller. So only a future that is directly inside a timeout or an entrant reads a hint. A waker, a
 //!    closure or the factory of a pool runs inside such a poll too, but the waits that it creates
 //!    are separate, and read nothing.
 //! 3. A throttle that knows that the wait will not fit refuses at once. A throttle that has a clock
 //!    reports it, so that the timeout runs on that clock.
+//! 4. An entrant goes from rate to rate, and its tick goes with it: it enters the next one, in the same poll, as of
+//!    the tick of the charge before. An entrant that has waited for anything else enters the next rate as of now.
+//!    A tick counts only on its own clock.
+//! 5. Entrants are charged only where their charge is reported: not by [`enter_now`](crate::Throttle::enter_now) of a
+//!    composition, and not without the lock. Otherwise the next entrant would be as of a tick before that charge.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::Waiting;
 use crate::sync::thread_local;
-use crate::time::Clock;
+use crate::time::{Clock, ClockId, Tick};
 
 thread_local! {
     /// The number of waits that are being polled, each inside the one before.
@@ -24,6 +32,23 @@ thread_local! {
     /// The time that is left, and the depth at which it can be read.
     static HINT: Cell<Option<(Duration, u32)>> = const { Cell::new(None) };
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
+    /// The depth at which the wait of an entrant is polled, or [`NOBODY`].
+    static ENTRANT: Cell<u32> = const { Cell::new(NOBODY) };
+    /// The tick as of which the entrant has arrived where it is now.
+    static ARRIVAL: Cell<Option<Arrival>> = const { Cell::new(None) };
+    /// Whether the queue asks for the clock of the rates, and the answer.
+    static ASKS: Cell<bool> = const { Cell::new(false) };
+    static RATES: Cell<Option<Clock>> = const { Cell::new(None) };
+}
+
+/// A depth that no poll has.
+const NOBODY: u32 = u32::MAX;
+
+/// A tick, and the clock that it is of.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) clock: ClockId,
+    pub(crate) tick: Tick,
 }
 
 // A wait may run in the destructor of another thread-local, when these are gone. It then has no hint.
@@ -182,5 +207,82 @@ pub(crate) fn remaining_timeout() -> Option<Duration> {
 pub(crate) fn report_clock(clock: &Clock) {
     if remaining_timeout().is_some() {
         replace_clock(Some(clock.clone()));
+    }
+}
+
+/// The hint of an outer entrant. Dropping it restores the hint, also when the inner poll panics.
+struct RestoreEntrant {
+    depth: u32,
+    arrival: Option<Arrival>,
+    asks: bool,
+}
+
+impl RestoreEntrant {
+    /// Sets the hint of an entrant whose wait is polled next, one deeper.
+    #[inline(always)]
+    fn new(arrival: Option<Arrival>, asks: bool) -> Self {
+        let next = depth().wrapping_add(1);
+        let depth = ENTRANT.try_with(|cell| cell.replace(next));
+        let arrival = ARRIVAL.try_with(|cell| cell.replace(arrival));
+        let asks = ASKS.try_with(|cell| cell.replace(asks));
+        Self {
+            depth: depth.unwrap_or(NOBODY),
+            arrival: arrival.ok().flatten(),
+            asks: asks.unwrap_or_default(),
+        }
+    }
+}
+
+impl Drop for RestoreEntrant {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let _ = ENTRANT.try_with(|cell| cell.set(self.depth));
+        let _ = ARRIVAL.try_with(|cell| cell.set(self.arrival));
+        let _ = ASKS.try_with(|cell| cell.set(self.asks));
+    }
+}
+
+/// Polls the wait of an entrant, which has arrived as of a tick or now. Also returns the tick of its last charge, or
+/// that as of which it waits for one; if nothing was reported, it is the same as before. Sets the clock of the rates
+/// if it is not known yet.
+#[inline(always)]
+pub(crate) fn poll_entrant<R>(
+    arrived: Option<Arrival>,
+    rates: &OnceLock<Clock>,
+    poll: impl FnOnce() -> R,
+) -> (R, Option<Arrival>) {
+    let asks = rates.get().is_none();
+    let restore = RestoreEntrant::new(arrived, asks);
+    let polled = poll();
+    let reported = ARRIVAL.try_with(Cell::get).ok().flatten();
+    drop(restore);
+    if asks && reported.is_some() {
+        let clock = RATES.try_with(Cell::take).ok().flatten();
+        clock.inspect(|clock| drop(rates.set(clock.unbound())));
+    }
+    (polled, reported)
+}
+
+/// Returns whether the caller is the entrant of a fair queue.
+#[inline(always)]
+pub(crate) fn is_entrant() -> bool {
+    depth() == ENTRANT.try_with(Cell::get).unwrap_or(NOBODY)
+}
+
+/// Returns the tick of this clock as of which the entrant has arrived, if it is not now.
+pub(crate) fn arrival_on(clock: &Clock) -> Option<Tick> {
+    let arrival = ARRIVAL.try_with(Cell::get).ok().flatten()?;
+    (is_entrant() && arrival.clock == clock.id()).then_some(arrival.tick)
+}
+
+/// Reports the tick at which the entrant was charged, or as of which it waits for that.
+pub(crate) fn report_arrival(clock: &Clock, tick: Tick) {
+    let arrival = Arrival {
+        clock: clock.id(),
+        tick,
+    };
+    let _ = ARRIVAL.try_with(|cell| cell.set(Some(arrival)));
+    if ASKS.try_with(Cell::get).unwrap_or_default() {
+        let _ = RATES.try_with(|cell| cell.set(Some(clock.clone())));
     }
 }
