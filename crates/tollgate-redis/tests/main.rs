@@ -16,7 +16,9 @@ mod faults {
     mod cluster;
     mod dropped;
     mod help;
+    mod messages;
     mod outages;
+    mod passwords;
     mod rights;
     mod server;
     #[cfg(feature = "tls")]

@@ -163,11 +163,11 @@ impl Shared {
     async fn ask_for_waiters(self: Arc<Self>, asked: Vec<Request>) {
         let rooms = self.state().own.rooms;
         let mut sent = Instant::now();
-        let mut answer = self.acquire(&asked).await;
-        let mut perhaps = answer.as_ref().is_err_and(|it| it.is_perhaps_charged());
+        let mut answer = self.breaker.guard(self.acquire(&asked)).await;
+        let mut perhaps = answer.as_ref().is_err_and(|it| it.is_unanswered());
         if perhaps {
             sent = Instant::now();
-            answer = self.acquire(&asked).await;
+            answer = self.breaker.guard(self.acquire(&asked)).await;
         }
         let (grace, places) = match answer {
             Ok(granted) => granted,
@@ -318,7 +318,7 @@ impl Shared {
             [_, grace, _, places @ ..] if places.len() == 2 * asked.len() => {
                 Ok((Duration::from_micros(*grace), places.as_chunks().0.to_vec()))
             }
-            _ => Err(StoreError::Script),
+            _ => Err(StoreError::Unknown),
         }
     }
 
@@ -329,7 +329,7 @@ impl Shared {
         };
         match self.ask_in_time("renew", rest).await?[..] {
             [_, verdict] => Ok(verdict > 0),
-            _ => Err(StoreError::Script),
+            _ => Err(StoreError::Unknown),
         }
     }
 
@@ -366,13 +366,9 @@ impl Shared {
         }
         let (this, expiry) = (Arc::clone(self), Instant::now() + ttl);
         self.store.runtime().spawn(async move {
-            while let Err(error) = this.release(&all).await {
+            while let Err(error) = this.breaker.guard(this.release(&all)).await {
                 let now = Instant::now();
-                let is_hopeless = matches!(
-                    error,
-                    StoreError::NoRuntime | StoreError::WrongType | StoreError::Script
-                );
-                if is_hopeless || now >= expiry {
+                if error.is_mistake() || now >= expiry {
                     return;
                 }
                 tokio::time::sleep(this.pause().min(expiry - now)).await;
@@ -384,7 +380,7 @@ impl Shared {
     pub(super) async fn available(&self) -> Result<u64, StoreError> {
         match self.ask("look", |_| ()).await?[..] {
             [_, _, free, _, _] => Ok(free),
-            _ => Err(StoreError::Script),
+            _ => Err(StoreError::Unknown),
         }
     }
 }

@@ -28,7 +28,9 @@ impl Shared {
         let forgotten = self.state().own.forgotten;
         let runs = costs.chunk_by(|one, next| one == next);
         let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
-        let reply = match self.ask(&rule, "take", &runs.collect::<Vec<_>>()).await {
+        let runs = runs.collect::<Vec<_>>();
+        let answer = self.breaker.guard(self.ask(&rule, "take", &runs)).await;
+        let reply = match answer {
             Ok(reply) => reply,
             Err(error) => return self.fail(costs.len(), error),
         };
@@ -75,7 +77,7 @@ impl Shared {
             return;
         };
         let asked = prefetch.now();
-        let answer = self.ask(&rule, "upto", &[n]).await;
+        let answer = self.breaker.guard(self.ask(&rule, "upto", &[n])).await;
         self.change(|state| {
             let batches = &mut state.own.batches;
             match &answer {
@@ -107,7 +109,7 @@ impl Shared {
             own.denied = None;
             queue.answer(|index, waiter| {
                 let error = if index < asked { error } else { unsent };
-                if own.denied.is_some() || index >= asked && !applies(error) {
+                if own.denied.is_some() || index >= asked && error.is_mistake() {
                     return None;
                 }
                 let answer = self.fall_back(waiter.cost, waiter.cost, error);
@@ -138,8 +140,9 @@ impl Shared {
     ) -> Result<Charge, AcquireError> {
         let open = |cost| Charge::open(cost, Source::Fallback);
         match (self.limit.options.fallback, &self.limit.fallback) {
-            (Fallback::FailOpen, _) if applies(error) => Ok(open(n)),
-            (Fallback::Local { .. }, Some(fallback)) if applies(error) => {
+            _ if error.is_mistake() => Err(error.into()),
+            (Fallback::FailOpen, _) => Ok(open(n)),
+            (Fallback::Local { .. }, Some(fallback)) => {
                 let cost = fallback.snapshot().available.min(n).max(least);
                 let local = fallback.try_acquire_many(cost).map_err(|refused| {
                     // The server may be back, and admit a call that the local share never would.
@@ -185,11 +188,11 @@ impl Reply {
                 Value::BulkString(written),
             ] = &parts[..]
         {
-            return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Script);
+            return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Unknown);
         }
         match Self::read_each(value)?[..] {
             [reply] => Ok(reply),
-            _ => Err(StoreError::Script),
+            _ => Err(StoreError::Unknown),
         }
     }
 
@@ -197,10 +200,10 @@ impl Reply {
     pub(crate) fn read_each(value: &Value) -> Result<Vec<Self>, StoreError> {
         let numbers = numbers(value)?;
         let [done, now, each @ ..] = &numbers[..] else {
-            return Err(StoreError::Script);
+            return Err(StoreError::Unknown);
         };
         let (each, []) = each.as_chunks() else {
-            return Err(StoreError::Script);
+            return Err(StoreError::Unknown);
         };
         let replies = each
             .iter()
@@ -246,8 +249,9 @@ impl Reply {
 
 /// The behavior of a rate limit while its store cannot decide.
 ///
-/// Some failures are errors with every fallback, because they are mistakes: a key that holds a
-/// value of another kind, keys in several slots, a server that does not admit this client.
+/// A [mistake](StoreError::is_mistake) is an error with every fallback, for example a key that holds a value of
+/// another kind. Everything else is an outage, including a missing right, a wrong password, and an error that this
+/// crate does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fallback {
@@ -264,15 +268,6 @@ pub enum Fallback {
         /// The number of shares: the number of processes.
         share: u32,
     },
-}
-
-/// Returns whether the fallback decides after this error.
-pub(super) fn applies(error: StoreError) -> bool {
-    error.is_outage()
-        || matches!(
-            error,
-            StoreError::BreakerOpen | StoreError::OutOfMemory | StoreError::TryAgain
-        )
 }
 
 impl Fallback {

@@ -231,7 +231,8 @@ impl Shared {
                 drop(token);
             });
         let options = &self.limit.options;
-        match call.await.and_then(|value| Reply::read(&rule, &value)) {
+        let read = async { Reply::read(&rule, &call.await?) };
+        match self.breaker.guard(read).await {
             Ok(reply) => match charge(&reply) {
                 Some(charge) => Ok((charge, reply.wait)),
                 None => Err(options.denial(Source::Store, reply.wait)),
