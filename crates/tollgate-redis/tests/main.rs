@@ -21,6 +21,7 @@ mod faults {
     mod passwords;
     mod rights;
     mod server;
+    mod shares;
     #[cfg(feature = "tls")]
     mod tls;
 }
