@@ -5,7 +5,9 @@
 //!    a ticket is its position among the waiters of all processes.
 //! 2. A call without a reply is made once more: a second request with the same id gets the same
 //!    lease. If that fails too, the possible grant is returned.
-//! 3. A rejected waiter leaves no ticket that waiters of other processes would wait for. Its ticket
+//! 3. The highest number that the server has given is sent with the next request, so that numbers do not fall after a
+//!    failover to a server whose data and clock are behind.
+//! 4. A rejected waiter leaves no ticket that waiters of other processes would wait for. Its ticket
 //!    is returned as soon as the store answers, unless it has expired by then.
 
 use std::collections::hash_map::RandomState;
@@ -57,6 +59,8 @@ pub(super) struct LeaseState {
     pub(super) again: Option<Instant>,
     /// The number of times that permits may have become free.
     pub(super) rooms: u64,
+    /// The highest number of a lease or a ticket that the server has given.
+    pub(super) highest: u64,
 }
 
 /// The request of a waiter: for a lease, and meanwhile for a ticket.
@@ -184,6 +188,8 @@ impl Shared {
         let mut leases: Vec<_> = leases.collect();
         self.change(|state| {
             let State { queue, own, .. } = state;
+            let given = places.iter().flatten().copied().max();
+            own.highest = own.highest.max(given.unwrap_or_default());
             queue.answer(|index, waiter| {
                 // The call did not include the waiters behind these.
                 let lease = leases.get_mut(index)?;
@@ -307,7 +313,9 @@ impl Shared {
         &self,
         asked: &[Request],
     ) -> Result<(Duration, Vec<[u64; 2]>), StoreError> {
+        let highest = self.state().own.highest;
         let rest = |command: &mut Cmd| {
+            command.arg(highest);
             for one in asked {
                 let numbers = [u64::from(one.n), one.ticket, u64::from(one.stays)];
                 command.arg(&one.id).arg(&numbers);

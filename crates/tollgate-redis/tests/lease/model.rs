@@ -86,6 +86,8 @@ struct Model {
     now: i64,
     permits: i64,
     grace: i64,
+    /// The highest number that the callers have seen and send, or 0.
+    seen: i64,
     leases: Vec<Lease>,
     tickets: Vec<Ticket>,
     kept: Kept,
@@ -144,7 +146,7 @@ impl Model {
     }
 
     fn following(&self, call: &mut Call) -> i64 {
-        call.kept.last = self.now.max(call.kept.last + 1);
+        call.kept.last = self.now.max(call.kept.last.max(self.seen) + 1);
         call.writes = true;
         call.kept.last
     }
@@ -300,8 +302,9 @@ impl Real {
     }
 }
 
-/// Runs one case. Each caller knows its ticket and its last fencing number.
-fn run(real: &mut Real, grace: i64, steps: &[Step]) {
+/// Runs one case. Each caller knows its ticket and its last fencing number. The callers are one process, which sends the
+/// highest number that it has seen, or processes that have seen none.
+fn run(real: &mut Real, grace: i64, is_one: bool, steps: &[Step]) {
     let mut model = Model {
         now: START,
         permits: 3,
@@ -349,7 +352,10 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                 for what in ["acquire", "renew"] {
                     let fencing = fencing[*who].to_string();
                     let rest = match what {
-                        "acquire" => vec![id.clone(), n.clone(), "0".to_owned(), "1".to_owned()],
+                        "acquire" => {
+                            let [seen, none, stays] = ["0", "0", "1"].map(str::to_owned);
+                            vec![seen, id.clone(), n.clone(), none, stays]
+                        }
                         _ => vec![id.clone(), n.clone(), fencing],
                     };
                     let reply = real.call_by(&model, model.now - by, what, &rest);
@@ -379,14 +385,14 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                     .iter()
                     .map(|(who, stays)| (*who, tickets[*who], *stays))
                     .collect();
-                let rest: Vec<_> = asked
-                    .iter()
-                    .flat_map(|(who, ticket, stays)| {
-                        let numbers = [COSTS[*who], *ticket, i64::from(*stays)];
-                        [name(*who)]
-                            .into_iter()
-                            .chain(numbers.map(|number| number.to_string()))
-                    })
+                let rest = asked.iter().flat_map(|(who, ticket, stays)| {
+                    let numbers = [COSTS[*who], *ticket, i64::from(*stays)];
+                    [name(*who)]
+                        .into_iter()
+                        .chain(numbers.map(|number| number.to_string()))
+                });
+                let rest: Vec<_> = std::iter::once(model.seen.to_string())
+                    .chain(rest)
                     .collect();
                 let before: Vec<_> = asked.iter().map(|(who, ..)| fencing[*who]).collect();
                 let held = model.held();
@@ -401,9 +407,15 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                     fencing[*who] = granted;
                     // Never more permits are held than exist, except those that were held before.
                     assert!(model.held() <= model.permits.max(held));
-                    assert!(granted > greatest || went_back);
+                    assert!(granted > greatest || went_back && !is_one);
                 }
                 greatest = fencing.iter().copied().fold(greatest, i64::max);
+                if is_one {
+                    model.seen = tickets
+                        .iter()
+                        .copied()
+                        .fold(greatest.max(model.seen), i64::max);
+                }
             }
         }
         let members: i64 = redis::cmd("ZCARD")
@@ -428,9 +440,12 @@ fn script_of_random_steps_does_as_the_model() {
     let grace = prop_oneof![Just(0), Just(TTL), 0..TTL * 2];
     let steps = proptest::collection::vec(step(), 1..60);
     TestRunner::new(cases(300))
-        .run(&(grace, steps), |(grace, steps)| {
-            run(&mut real.borrow_mut(), grace, &steps);
-            Ok(())
-        })
+        .run(
+            &(grace, prop::bool::ANY, steps),
+            |(grace, is_one, steps)| {
+                run(&mut real.borrow_mut(), grace, is_one, &steps);
+                Ok(())
+            },
+        )
         .unwrap();
 }
