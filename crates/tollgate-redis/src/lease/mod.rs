@@ -3,13 +3,15 @@
 //! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
 //! [`Lease`] (and the task that renews it) -> calls of the script -> [`keys`](crate::keys).
 
+mod boot_instant;
 mod semaphore;
 mod state;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use self::boot_instant::{BootInstant, timeout_at, wait_until};
 use self::state::{Request, Shared};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -24,7 +26,7 @@ use crate::sync::{Mutex, lock};
 // 1. One task renews and then releases, so no renewal comes after the release.
 // 2. A lease is held until a time by the clock of this process: one ttl after the last successful
 //    grant or renewal was sent, less a margin. On the server it expires later: one ttl after that
-//    call was executed.
+//    call was executed. The clock [counts suspends](boot_instant) of the machine.
 // 3. From that time on the lease is lost, regardless of later replies. Calls that check the lease
 //    and the task that prolongs it read the clock under the same lock, so their answers never
 //    contradict each other.
@@ -83,14 +85,14 @@ struct Held {
     /// Cancelled when the permits are to be returned.
     released: CancellationToken,
     /// `None` for a lease of no permits, which never expires.
-    until: Mutex<Option<Instant>>,
+    until: Mutex<Option<BootInstant>>,
 }
 
 impl Held {
     /// Prolongs the lease. Returns `false` if it has expired already.
-    fn prolong(&self, later: Instant) -> bool {
+    fn prolong(&self, later: BootInstant) -> bool {
         let mut until = lock(&self.until);
-        let is_held = until.is_some_and(|until| Instant::now() < until);
+        let is_held = until.is_some_and(|until| BootInstant::now() < until);
         if is_held {
             *until = Some(later);
         }
@@ -108,7 +110,7 @@ impl Lease {
     }
 
     /// Creates a lease that was granted by a call sent at `sent`.
-    fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: Instant) -> Self {
+    fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: BootInstant) -> Self {
         let until = sent + held_for(shared.limit.options.ttl);
         let held = Arc::new(Held {
             request,
@@ -138,16 +140,17 @@ impl Lease {
     }
 
     /// Returns the token that is cancelled when the lease is lost, and not when it is released. A
-    /// task of the store's runtime cancels it, possibly late; [`is_lost`](Self::is_lost) is never
-    /// late.
+    /// task of the store's runtime cancels it, possibly late: on Linux within a second after a machine resumes that
+    /// was suspended for longer than the lease lasts. [`is_lost`](Self::is_lost) is never late.
     pub fn token(&self) -> &CancellationToken {
         &self.held.lost
     }
 
-    /// Returns whether the lease is lost, by the clock of this process, without calling the server.
-    /// A lost lease stays lost.
+    /// Returns whether the lease is lost, by the clock of this machine, without calling the server.
+    /// A lost lease stays lost. On Linux and Android that clock counts the time for which the machine was suspended;
+    /// elsewhere it is that of [`std::time::Instant`].
     pub fn is_lost(&self) -> bool {
-        let is_over = |until: Instant| Instant::now() >= until;
+        let is_over = |until: BootInstant| BootInstant::now() >= until;
         self.held.lost.is_cancelled() || lock(&self.held.until).is_some_and(is_over)
     }
 
@@ -205,7 +208,7 @@ impl fmt::Debug for Lease {
 async fn keep(
     shared: Arc<Shared>,
     held: Arc<Held>,
-    sent: Instant,
+    sent: BootInstant,
     lost: DropGuard,
 ) -> Result<(), StoreError> {
     let renews = renew(&shared, &held, sent);
@@ -223,23 +226,23 @@ async fn keep(
 }
 
 /// Renews the lease; completes when it is lost.
-async fn renew(shared: &Shared, held: &Held, mut sent: Instant) {
+async fn renew(shared: &Shared, held: &Held, mut sent: BootInstant) {
     let ttl = shared.limit.options.ttl;
     let mut next = sent + third(ttl);
     loop {
         let until = sent + held_for(ttl);
         let renewal = async {
-            tokio::time::sleep_until(next.into()).await;
-            let now = Instant::now();
+            wait_until(next).await;
+            let now = BootInstant::now();
             (now, shared.renew(&held.request, held.fencing).await)
         };
         // After a pause of the process it may send one renewal although the lease is over; the store
         // renews only leases that it still has.
-        match tokio::time::timeout_at(until.into(), renewal).await {
-            Ok((now, Ok(true))) if held.prolong(now + held_for(ttl)) => {
+        match timeout_at(until, renewal).await {
+            Some((now, Ok(true))) if held.prolong(now + held_for(ttl)) => {
                 (sent, next) = (now, now + third(ttl));
             }
-            Ok((_, Err(_))) => next = Instant::now() + shared.pause(),
+            Some((_, Err(_))) => next = BootInstant::now() + shared.pause(),
             _ => return,
         }
     }

@@ -20,6 +20,7 @@ use redis::Cmd;
 use tollgate::{AcquireError, ErrorKind};
 
 use super::Lease;
+use super::boot_instant::BootInstant;
 use crate::error::StoreError;
 use crate::keys;
 use crate::queue::{self, Limit, Next, Wait, Waiter};
@@ -166,11 +167,11 @@ impl Limit for Leases {
 impl Shared {
     async fn ask_for_waiters(self: Arc<Self>, asked: Vec<Request>) {
         let rooms = self.state().own.rooms;
-        let mut sent = Instant::now();
+        let mut sent = BootInstant::now();
         let mut answer = self.breaker.guard(self.acquire(&asked)).await;
         let mut perhaps = answer.as_ref().is_err_and(|it| it.is_unanswered());
         if perhaps {
-            sent = Instant::now();
+            sent = BootInstant::now();
             answer = self.breaker.guard(self.acquire(&asked)).await;
         }
         let (grace, places) = match answer {
