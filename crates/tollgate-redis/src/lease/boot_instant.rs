@@ -1,12 +1,9 @@
-//! [`BootInstant`]: a moment of a clock that counts the time for which the machine is suspended; and waits for it.
+//! [`BootInstant`]: a moment of a clock that counts the time for which the machine is suspended.
 //!
 //! A server counts that time, so a lease must do so too. The clock of [`std::time::Instant`] stops meanwhile on Linux,
-//! and so do the timers of a runtime. A suspend wakes no timer, so a wait looks at the clock once a [`TICK`].
+//! and so do the timers of a runtime. A suspend wakes no timer, so whoever waits looks at the clock once a [`TICK`].
 
-use std::future::poll_fn;
 use std::ops::Add;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 /// The maximum time between two looks at the clock.
@@ -22,8 +19,13 @@ impl BootInstant {
         Self(since_boot())
     }
 
-    fn saturating_since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+    /// Returns for how long to sleep until that moment before the next look at the clock.
+    pub(super) fn sleep_time(self) -> Duration {
+        self.sleep_time_from(Self::now())
+    }
+
+    fn sleep_time_from(self, now: Self) -> Duration {
+        self.0.saturating_sub(now.0).min(TICK)
     }
 }
 
@@ -54,88 +56,20 @@ fn since_boot() -> Duration {
     FIRST.elapsed()
 }
 
-/// Waits until that moment; after a suspend at most a [`TICK`] longer.
-pub(super) async fn wait_until(moment: BootInstant) {
-    wait_by(moment, BootInstant::now).await;
-}
-
-async fn wait_by(moment: BootInstant, now: impl Fn() -> BootInstant) {
-    loop {
-        let left = moment.saturating_since(now());
-        if left.is_zero() {
-            return;
-        }
-        tokio::time::sleep(left.min(TICK)).await;
-    }
-}
-
-/// Returns the output of a future, or `None` if that moment comes first.
-pub(super) async fn timeout_at<T>(
-    moment: BootInstant,
-    future: impl Future<Output = T>,
-) -> Option<T> {
-    let (mut future, mut end) = (pin!(future), pin!(wait_until(moment)));
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => end.as_mut().poll(context).map(|()| None),
-    })
-    .await
-}
-
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
 
-    const HOUR: Duration = Duration::from_secs(3_600);
-
-    fn paused(test: impl Future<Output = ()>) {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        let runtime = builder.enable_time().start_paused(true).build();
-        runtime.unwrap().block_on(test);
-    }
-
     #[test]
-    fn wait_by_through_a_suspend_ends_within_a_second_of_the_resume() {
-        paused(async {
-            let start = tokio::time::Instant::now();
-            // The machine is suspended for an hour after 1.2 seconds. Timers do not count that.
-            let suspended = Cell::new(false);
-            let now = || {
-                let awake = start.elapsed();
-                suspended.set(awake >= Duration::from_millis(1_200));
-                BootInstant(
-                    awake
-                        + if suspended.get() {
-                            HOUR
-                        } else {
-                            Duration::ZERO
-                        },
-                )
-            };
-            wait_by(BootInstant(HOUR), now).await;
-            assert_eq!(start.elapsed(), Duration::from_millis(1_500));
-        });
-    }
-
-    #[test]
-    fn wait_by_without_a_suspend_ends_at_the_moment() {
-        paused(async {
-            let start = tokio::time::Instant::now();
-            let time = HOUR + Duration::from_millis(7);
-            wait_by(BootInstant(time), || BootInstant(start.elapsed())).await;
-            assert_eq!(start.elapsed(), time);
-        });
-    }
-
-    #[test]
-    fn timeout_at_returns_the_output_if_it_comes_first() {
-        paused(async {
-            let now = BootInstant::now();
-            assert_eq!(timeout_at(now, async { 7 }).await, Some(7));
-            assert_eq!(timeout_at(now, std::future::pending::<u8>()).await, None);
-        });
+    fn sleep_time_of_each_moment_ends_there_or_within_a_second() {
+        let now = BootInstant(Duration::from_secs(3_600));
+        let soon = Duration::from_millis(70);
+        assert_eq!((now + soon).sleep_time_from(now), soon);
+        assert_eq!(now.sleep_time_from(now + soon), Duration::ZERO);
+        for far in [Duration::from_secs(1), Duration::MAX] {
+            assert_eq!((now + far).sleep_time_from(now), TICK);
+        }
+        assert!(TICK < Duration::from_secs(1));
     }
 
     #[cfg(target_os = "linux")]
