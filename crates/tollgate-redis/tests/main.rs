@@ -49,4 +49,5 @@ mod scripts {
     mod engine;
     mod refunds;
     mod reserved;
+    mod values;
 }
