@@ -105,7 +105,7 @@ impl StoreError {
     /// use tollgate_redis::StoreError;
     ///
     /// assert!(StoreError::WrongType.is_mistake());
-    /// // A right is often lost while a program runs, for example when its password is changed.
+    /// // A right may be withdrawn while a program runs.
     /// assert!(!StoreError::Forbidden.is_mistake());
     /// assert!(!StoreError::Unknown.is_mistake());
     /// ```

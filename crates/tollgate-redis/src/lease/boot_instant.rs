@@ -1,7 +1,8 @@
 //! [`BootInstant`]: a moment of a clock that counts the time for which the machine is suspended.
 //!
-//! A server counts that time, so a lease must do so too. The clock of [`std::time::Instant`] stops meanwhile on Linux,
-//! and so do the timers of a runtime. A suspend wakes no timer, so whoever waits looks at the clock once a [`TICK`].
+//! A server counts that time, so a lease must do so too. The clock of [`std::time::Instant`] stops meanwhile on
+//! Linux, and so do the timers of a runtime. A suspend wakes no timer, so a wait looks at the clock once a
+//! [`TICK`].
 
 use std::ops::Add;
 use std::time::Duration;

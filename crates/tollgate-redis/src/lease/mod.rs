@@ -147,11 +147,10 @@ impl Lease {
     /// number. A resource can reject a number that is less than one it has seen.
     ///
     /// The number keeps rising after a loss of the server's data, because it is never less than the
-    /// microsecond of the server's clock. A semaphore also sends the highest number that it and its clones have got,
-    /// so it gets a greater one even from a server whose data and clock are behind, as after some failovers. Only a
-    /// process that has never got a number as high may get a lower one then, until a process that has requests its
-    /// next lease or ticket. Where that matters, the resource has to compare the numbers, or the clocks of all servers have to be
-    /// synchronized to less than the time of a failover.
+    /// microsecond of the server's clock. A semaphore also sends the highest number that it and its clones have
+    /// got, so it gets a greater one even from a server whose data and clock are behind, as after some failovers.
+    /// A process that has got no number as high may still get a lower one from such a server, until the next
+    /// request of one that has. Servers whose clocks are synchronized to less than the time of a failover avoid that.
     ///
     /// It stays the same while the lease is held. A lease of no permits has the number 0.
     pub fn fencing(&self) -> u64 {

@@ -244,14 +244,11 @@ impl Link {
             Ok(Err(error)) => Err(match self.failed(&error) {
                 // A right that is missing for the connection is missing for all calls.
                 StoreError::Forbidden => StoreError::Unauthenticated,
-                error
-                    if error.is_mistake()
-                        || error.is_outage_of_store() && !error.is_unanswered() =>
-                {
-                    error
-                }
                 // Nothing was sent yet.
-                _ => StoreError::Unavailable,
+                error if error.is_unanswered() || error.is_outage_of_limit() => {
+                    StoreError::Unavailable
+                }
+                other => other,
             }),
             Err(_) => {
                 state.slow = slow + 1;

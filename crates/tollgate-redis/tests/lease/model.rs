@@ -351,8 +351,8 @@ impl Real {
     }
 }
 
-/// Runs one case. Each caller knows its ticket and its last fencing number. The callers are one process, which sends the
-/// highest number that it has seen, or processes that have seen none.
+/// Runs one case. Each caller knows its ticket and its last fencing number. The callers are one process, which sends
+/// the highest number that it has seen, or processes that have seen none.
 fn run(real: &mut Real, grace: i64, is_one: bool, steps: &[(bool, Step)]) {
     let mut model = Model {
         now: START,

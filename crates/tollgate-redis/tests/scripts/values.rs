@@ -1,5 +1,5 @@
-//! Tests the values of rates on the server: those that the first version has written are read, and those that are written
-//! now are of the same form, because both versions run in one fleet while it is updated.
+//! Tests the values of rates on the server: those that the first version has written are read, and those that are
+//! written now have the same form, because both versions run in one fleet while it is updated.
 
 use tollgate::Algorithm;
 use tollgate_redis::RateLimiter;
