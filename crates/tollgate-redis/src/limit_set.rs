@@ -18,7 +18,7 @@ use crate::keys;
 use crate::rate::{Reply, Rule, jittered};
 use crate::refunds::{Refund, Refunds};
 use crate::script::{LIMIT_SET, MOST, slot};
-use crate::store::{Call, Store, joined};
+use crate::store::{Call, LimitBreaker, Store, joined};
 
 /// Several limits that are decided in one call, at one moment: the call charges all of them, or
 /// none.
@@ -77,6 +77,7 @@ pub struct LimitSet {
     store: Store,
     parts: Arc<Vec<Part>>,
     jitter: Duration,
+    breaker: Arc<LimitBreaker>,
     /// Shared by this set and its clones, which have the same parts.
     refunds: Arc<Refunds<Charges>>,
 }
@@ -94,12 +95,15 @@ impl LimitSet {
             store: store.clone(),
             parts: Arc::default(),
             jitter: Duration::ZERO,
+            breaker: Arc::new(store.limit_breaker()),
             refunds: Arc::default(),
         }
     }
 
     pub(crate) fn push(&mut self, key: String, rule: Rule) {
         Arc::make_mut(&mut self.parts).push(Part { key, rule });
+        // Those of an earlier clone are about other limits.
+        self.breaker = Arc::new(self.store.limit_breaker());
         self.refunds = Arc::default();
     }
 
@@ -297,7 +301,8 @@ impl LimitSet {
                 this.refund_later(charges);
             }
         });
-        self.outcome(n, &call.await?)
+        let read = async { self.outcome(n, &call.await?) };
+        self.breaker.guard(read).await
     }
 
     /// Refunds the charges that are not paid off. For each limit, the accuracy is that of
@@ -379,7 +384,7 @@ impl LimitSet {
     pub(crate) fn outcome(&self, n: u64, value: &Value) -> Result<Outcome, StoreError> {
         let replies = Reply::read_each(value)?;
         if replies.len() != self.parts.len() {
-            return Err(StoreError::Script);
+            return Err(StoreError::Unknown);
         }
         let decisions = self.parts.iter().zip(&replies);
         let decisions = decisions.map(|(Part { rule, .. }, reply)| {

@@ -87,7 +87,7 @@ impl Script {
 
 /// Reads the whole numbers that a script replies.
 pub(crate) fn numbers(value: &Value) -> Result<Vec<u64>, StoreError> {
-    let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Script)?;
+    let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Unknown)?;
     let numbers = numbers.into_iter().map(|number| number.max(0) as u64);
     Ok(numbers.collect())
 }

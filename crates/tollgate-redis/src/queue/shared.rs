@@ -18,7 +18,7 @@ use tollgate::{AcquireError, ErrorKind};
 use super::driver_slot::DriverSlot;
 use super::{Wait, WaitQueue, Waiter};
 use crate::error::StoreError;
-use crate::store::{Store, is_inside};
+use crate::store::{LimitBreaker, Store, is_inside};
 use crate::sync::lock;
 
 /// A future that runs without a caller.
@@ -75,6 +75,8 @@ pub(crate) enum Next {
 
 pub(crate) struct Shared<L: Limit> {
     pub(crate) store: Store,
+    /// Rejects calls while those of this limit alone fail.
+    pub(crate) breaker: LimitBreaker,
     pub(crate) limit: L,
     state: Mutex<State<L>>,
     /// The driver, while its first waiter polls it.
@@ -97,6 +99,7 @@ pub(crate) struct State<L: Limit> {
 impl<L: Limit> Shared<L> {
     pub(crate) fn new(store: Store, limit: L, own: L::State) -> Self {
         Self {
+            breaker: store.limit_breaker(),
             store,
             limit,
             state: Mutex::new(State {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tollgate::rate::Oversize;
 use tollgate::{Algorithm, Quota};
 
-use super::ask::Fallback;
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
+use super::share::{Fallback, LocalShare};
 use super::state::{Options, Rate, RateState, Shared};
 use crate::keys;
 use crate::refunds::Refunds;
@@ -95,7 +95,7 @@ impl RateLimiter {
             key,
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
-            fallback: options.fallback.limiter(quota, options.algorithm),
+            share: LocalShare::new(options.fallback, quota, options.algorithm),
             refunds: Refunds::default(),
         };
         let state = RateState {
@@ -339,13 +339,13 @@ impl RateLimiter {
         let shared = self.shared();
         let options = &shared.limit.options;
         let rule = Rule::of(quota, options.algorithm);
-        let fallback = options.fallback.limiter(quota, options.algorithm);
+        let share = LocalShare::new(options.fallback, quota, options.algorithm);
         {
             let state = &mut shared.state().own;
             (state.quota, state.rule) = (quota, rule);
         }
-        if let (Some(local), Some(other)) = (&shared.limit.fallback, fallback) {
-            local.set_quota(other.quota());
+        if let (Some(local), Some(other)) = (&shared.limit.share, &share) {
+            local.follow(other);
         }
         if let Some(prefetch) = &shared.limit.prefetch {
             prefetch.burst.store(rule.burst, Ordering::Relaxed);

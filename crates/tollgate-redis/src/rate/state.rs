@@ -8,10 +8,11 @@ use tollgate::rate::Oversize;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
 
-use super::ask::{Fallback, Reply};
+use super::ask::Reply;
 use super::charge::{Charge, Denied, Part, Source, Ticket};
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
+use super::share::{Fallback, LocalShare};
 use crate::error::StoreError;
 use crate::queue::{self, Next, Wait, WaitQueue};
 use crate::refunds::Refunds;
@@ -39,8 +40,8 @@ pub(super) struct Rate {
     pub(super) key: String,
     pub(super) options: Options,
     pub(super) prefetch: Option<Prefetch>,
-    /// The limiter that decides while the server does not.
-    pub(super) fallback: Option<tollgate::RateLimiter>,
+    /// The share that decides while the server does not.
+    pub(super) share: Option<LocalShare>,
     pub(super) refunds: Refunds<Part>,
 }
 
@@ -231,9 +232,16 @@ impl Shared {
                 drop(token);
             });
         let options = &self.limit.options;
-        match call.await.and_then(|value| Reply::read(&rule, &value)) {
+        let read = async {
+            self.repay(&rule).await?;
+            Reply::read(&rule, &call.await?)
+        };
+        match self.breaker.guard(read).await {
             Ok(reply) => match charge(&reply) {
-                Some(charge) => Ok((charge, reply.wait)),
+                Some(charge) => {
+                    self.charge_share(charge.cost);
+                    Ok((charge, reply.wait))
+                }
                 None => Err(options.denial(Source::Store, reply.wait)),
             },
             Err(error) => match self.fall_back(n, least, error) {
@@ -274,9 +282,8 @@ impl Shared {
             Ticket::Store(grant) => vec![Part { grant, n }],
             Ticket::Cached(end) => self.put_back(end, n),
             Ticket::Local(local) => {
-                if let Some(fallback) = &self.limit.fallback {
-                    let rest = local.cost().saturating_sub(n);
-                    fallback.settle(local, rest);
+                if let Some(share) = &self.limit.share {
+                    share.refund(local, n);
                 }
                 Vec::new()
             }

@@ -230,6 +230,7 @@ impl RateLimiter {
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
         let rule = self.shared().state().own.rule;
         let reply = self.shared().ask(&rule, "charge", &[n]).await?;
+        self.shared().charge_share(n);
         Ok(Charge::granted(&rule, &reply, n, 0, Source::Store))
     }
 

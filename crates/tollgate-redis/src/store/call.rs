@@ -253,7 +253,7 @@ impl Store {
         match self.request(command, None, None).await {
             Ok(value) => Ok(Some(texts(&value))),
             // A disabled command has no name that the server knows.
-            Err(StoreError::Forbidden | StoreError::Script) => Ok(None),
+            Err(StoreError::Forbidden | StoreError::Unknown) => Ok(None),
             Err(error) => Err(error),
         }
     }

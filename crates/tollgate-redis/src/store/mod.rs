@@ -26,6 +26,7 @@ use redis::{Client, Cmd, Value};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::breaker::LimitBreaker;
 use self::breaker::{Breaker, ServerClocks};
 use self::call::Progress;
 pub use self::call::Warning;
@@ -272,9 +273,13 @@ impl Store {
     ///
     /// Meanwhile every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one
     /// call is sent as a probe. If it is answered, the breaker closes; if it fails, or has no
-    /// result after the same time again, the breaker opens again. Only errors that make the store unusable
-    /// count as failures, for example a timeout, not the rejection of a single call. Each slot of a cluster
-    /// has its own breaker.
+    /// result after the same time again, the breaker opens again. Only errors that any call would get
+    /// count as failures: a connection that cannot be made, a rejected password, a timeout, a server that is loading
+    /// or read-only. Each slot of a cluster has its own breaker.
+    ///
+    /// Each limit has a breaker of its own as well, with the same settings, for errors that other limits may not get: a
+    /// missing right for a command or a key, a server without memory, an error that this crate does not know.
+    /// [`is_broken`](Self::is_broken) does not include those.
     ///
     /// Times of more than a year count as a year.
     ///
@@ -333,6 +338,11 @@ impl Store {
     /// ```
     pub fn last_failure(&self) -> Option<String> {
         self.shared.link.last_failure()
+    }
+
+    /// Returns a breaker for the calls of one limit, with the settings of the store's.
+    pub(crate) fn limit_breaker(&self) -> LimitBreaker {
+        LimitBreaker::new(self.shared.breaker.closed())
     }
 
     /// Returns whether keys are spread over slots; a script sees only one of them.
@@ -413,7 +423,7 @@ impl Store {
             }),
         };
         match &answer {
-            Err(error) if error.is_outage() => shared.breaker.failed(part, Instant::now()),
+            Err(error) if error.is_outage_of_store() => shared.breaker.failed(part, Instant::now()),
             _ => {
                 shared.link.answered();
                 shared.breaker.succeeded(part);
@@ -456,8 +466,10 @@ impl Store {
                     continue;
                 }
             }
-            // The address of a server that became a replica may belong to another one by now.
-            if error.is_unrecoverable_error() || failed == StoreError::ReadOnly {
+            // The address of a server that became a replica may belong to another one by now. A connection that
+            // lost its rights has to authenticate again.
+            let is_lost = matches!(failed, StoreError::ReadOnly | StoreError::Unauthenticated);
+            if error.is_unrecoverable_error() || is_lost {
                 link.lost(&connection);
             }
             return Err(failed);

@@ -104,7 +104,8 @@ fn again(server: &Server) -> redis::RedisResult<()> {
         // One permit, for a second, at once, whenever the call is executed.
         call.arg("acquire")
             .arg(&[1, 1_000_000, 0, 1_000_000, u64::MAX]);
-        call.arg("id").arg(&[1, 0, 0]);
+        // No number was seen before.
+        call.arg(0).arg("id").arg(&[1, 0, 0]);
         let granted: Vec<u64> = call.query(&mut connection)?;
         assert_eq!(granted[2..], [0, granted[3], 0], "{granted:?}");
     }
