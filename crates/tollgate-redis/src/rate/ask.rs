@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{FromRedisValue, Value};
 use tollgate::rate::Oversize;
 use tollgate::time::Tick;
-use tollgate::{AcquireError, Algorithm, Decision, Quota, RateLimiter};
+use tollgate::{AcquireError, Algorithm, Decision, ErrorKind, Quota, RateLimiter};
 
 use super::charge::{Charge, Denied, Source, Ticket, jittered};
 use super::rule::Rule;
 use super::state::{Options, Shared, State};
+use super::turns::Decided;
 use crate::error::StoreError;
-use crate::script::numbers;
+use crate::script::{numbers, whole};
 
 /// The shortest time until the next call for waiters that must wait longer, and until a retry behind
 /// a queue.
@@ -32,6 +33,7 @@ impl Shared {
             Ok(reply) => reply,
             Err(error) => return self.fail(costs.len(), error),
         };
+        let reserves = rule.is_reserved();
         let answered = Instant::now();
         let source = if costs.len() > 1 {
             Source::Coalesced
@@ -48,7 +50,10 @@ impl Shared {
             // Counted from the moment when the call was sent, it is not too long, so no caller is
             // denied without need.
             believed: asked + reply.wait.min(recheck),
-            again: self.jittered(answered + reply.wait.min(recheck.max(SOON))),
+            again: match reserves {
+                true => answered,
+                false => self.jittered(answered + reply.wait.min(recheck.max(SOON))),
+            },
         });
         self.change(|state| {
             let State { queue, own, .. } = state;
@@ -64,8 +69,102 @@ impl Shared {
             // A denial by another rule, or from before a refund, is not valid any more.
             let is_valid = own.rule == rule && own.forgotten == forgotten;
             own.denied = denied.filter(|_| is_valid);
+            own.turns.learn_line(denied.map(|denied| denied.until));
             let (options, left) = (&self.limit.options, costs.len() - admitted.len());
             own.refuse(queue, options, answered, left, source);
+        });
+    }
+
+    /// Asks the server for the turns of the first waiters, which have these costs and times.
+    pub(super) async fn ask_for_turns(self: Arc<Self>, rule: Rule, asks: Vec<[u64; 2]>, room: u64) {
+        let asked = Instant::now();
+        let (forgotten, held) = {
+            let own = &self.state().own;
+            (own.forgotten, own.turns.len() as u64)
+        };
+        let runs = asks.chunk_by(|one, next| one == next);
+        let runs = runs.flat_map(|run| [run[0][0], run.len() as u64, run[0][1]]);
+        let arguments: Vec<u64> = [self.limit.id, held, room]
+            .into_iter()
+            .chain(runs)
+            .collect();
+        let answer = self.call(&rule, "turns", &arguments).await;
+        let answered = Instant::now();
+        let answer = answer.and_then(|value| TurnsReply::read(&value));
+        let (reply, left) = match answer {
+            Ok(reply) if reply.decided.len() <= asks.len() => {
+                let left = asks.len() - reply.decided.len();
+                (reply, left)
+            }
+            other => {
+                let error = other.err().unwrap_or(StoreError::Script);
+                return self.fail(asks.len(), error);
+            }
+        };
+        let TurnsReply {
+            state: now,
+            holders,
+            decided,
+        } = reply;
+        let source = if asks.len() > 1 {
+            Source::Coalesced
+        } else {
+            Source::Store
+        };
+        let until = answered + now.wait;
+        let denied = Denied {
+            cost: asks.get(decided.len()).map_or(1, |[cost, _]| *cost),
+            until,
+            believed: asked + now.wait.min(self.limit.options.recheck),
+            again: answered,
+        };
+        let is_behind = !now.wait.is_zero();
+        self.change(|state| {
+            let State { queue, own, .. } = state;
+            let within = rule.within(self.limit.options.horizon);
+            let is_timely = own
+                .turns
+                .learn(asks[0][0], within, holders, answered - asked);
+            // Waiters whose turns have come too late stay in front.
+            let mut index = 0;
+            for Decided { wait, position } in decided {
+                let charge = |cost| {
+                    let ended = Reply {
+                        wait,
+                        position: position?,
+                        ..now
+                    };
+                    Some(Charge::granted(&rule, &ended.when_due(), cost, 0, source))
+                };
+                if let Some(charge) = queue.get(index).and_then(|it| charge(it.cost))
+                    && !wait.is_zero()
+                    && !is_timely
+                {
+                    state.abandoned.push(charge);
+                    index += 1;
+                } else if let Some(waiter) = queue.remove(index) {
+                    match charge(waiter.cost) {
+                        Some(charge) if wait.is_zero() => queue.reply(waiter, Ok(charge)),
+                        Some(charge) if own.turns.waiters() < self.limit.options.max_waiters => {
+                            own.turns.add(rule, waiter, answered + wait, charge);
+                        }
+                        Some(charge) => {
+                            state.abandoned.push(charge);
+                            queue.reply(waiter, Err(AcquireError::new(ErrorKind::QueueFull)));
+                        }
+                        None if waiter.tries => {
+                            let denial = self.limit.options.denial(source, wait);
+                            queue.reply(waiter, Err(denial));
+                        }
+                        None => queue.reply(waiter, Err(AcquireError::would_take(wait))),
+                    }
+                }
+            }
+            let is_valid = own.rule == rule && own.forgotten == forgotten;
+            own.denied = (is_valid && is_behind).then_some(denied);
+            own.turns.learn_line(is_behind.then_some(until));
+            let left = left + index;
+            own.refuse(queue, &self.limit.options, answered, left, source);
         });
     }
 
@@ -105,6 +204,7 @@ impl Shared {
             let State { queue, own, .. } = state;
             let now = Instant::now();
             own.denied = None;
+            own.turns.lose_line();
             queue.answer(|index, waiter| {
                 let error = if index < asked { error } else { unsent };
                 if own.denied.is_some() || index >= asked && !applies(error) {
@@ -195,8 +295,11 @@ impl Reply {
 
     /// Reads the replies about several limits, which share `done` and `now`.
     pub(crate) fn read_each(value: &Value) -> Result<Vec<Self>, StoreError> {
-        let numbers = numbers(value)?;
-        let [done, now, each @ ..] = &numbers[..] else {
+        Self::of_each(&numbers(value)?)
+    }
+
+    fn of_each(numbers: &[u64]) -> Result<Vec<Self>, StoreError> {
+        let [done, now, each @ ..] = numbers else {
             return Err(StoreError::Script);
         };
         let (each, []) = each.as_chunks() else {
@@ -234,6 +337,15 @@ impl Reply {
         })
     }
 
+    /// Returns this reply as of the microsecond at which its charge is due.
+    pub(super) fn when_due(self) -> Self {
+        let micros = u64::try_from(self.wait.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            now: self.now.saturating_add(micros),
+            ..self
+        }
+    }
+
     /// Returns the time by the server's clock.
     pub(crate) fn at(&self) -> Tick {
         Tick::from_nanos(self.now.saturating_mul(1000))
@@ -241,6 +353,38 @@ impl Reply {
 
     pub(crate) fn decision(&self, limit: u64) -> Decision {
         Decision::from_parts(limit, self.free, Some(self.wait), self.reset, self.at())
+    }
+}
+
+/// The reply to a call for turns.
+struct TurnsReply {
+    /// `wait` is the time until the next turn.
+    state: Reply,
+    /// The number of processes that hold turns.
+    holders: u64,
+    decided: Vec<Decided>,
+}
+
+impl TurnsReply {
+    fn read(value: &Value) -> Result<Self, StoreError> {
+        let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Script)?;
+        let Some((state, [holders, decided @ ..])) = numbers.split_at_checked(7) else {
+            return Err(StoreError::Script);
+        };
+        let (decided, []) = decided.as_chunks() else {
+            return Err(StoreError::Script);
+        };
+        let decided = decided.iter().map(|&[wait, position]| Decided {
+            wait: Duration::from_micros(wait.max(0) as u64),
+            position: u64::try_from(position).ok(),
+        });
+        Ok(Self {
+            state: *Reply::of_each(&whole(state))?
+                .first()
+                .ok_or(StoreError::Script)?,
+            holders: u64::try_from(*holders).unwrap_or(1),
+            decided: decided.collect(),
+        })
     }
 }
 

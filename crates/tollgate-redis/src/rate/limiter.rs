@@ -11,8 +11,10 @@ use super::ask::Fallback;
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
 use super::state::{Options, Rate, RateState, Shared};
+use super::turns::Turns;
 use crate::keys;
 use crate::refunds::Refunds;
+use crate::script::MOST;
 use crate::store::Store;
 
 /// A rate limit that a server keeps under a name, for all processes that use that name.
@@ -82,6 +84,7 @@ impl RateLimiter {
             max_waiters: usize::MAX,
             coalesce: true,
             recheck: Duration::from_secs(1),
+            horizon: Duration::from_millis(250),
             prefetch: None,
         };
         Self::made(store.clone(), keys::rate(&name.into()), quota, options)
@@ -93,6 +96,7 @@ impl RateLimiter {
         let prefetch = options.prefetch;
         let rate = Rate {
             key,
+            id: fastrand::u64(..MOST),
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
             fallback: options.fallback.limiter(quota, options.algorithm),
@@ -105,6 +109,7 @@ impl RateLimiter {
             denied: None,
             forgotten: 0,
             batches: Batches::default(),
+            turns: Turns::default(),
         };
         Self {
             handle: Arc::new(Handle(Arc::new(Shared::new(store, rate, state)))),
@@ -256,6 +261,33 @@ impl RateLimiter {
         self.with(|options| options.recheck = max)
     }
 
+    /// Sets how far ahead the waiters of all processes together reserve their turns, 250 milliseconds by default: each
+    /// process holds at most what the rate admits within this time, divided by the number of processes that hold turns, but
+    /// at least one turn.
+    ///
+    /// It should be a few times the longest round trip: with a server that is 50 milliseconds away, a process gets its fair
+    /// share with one second. A longer one makes fewer requests; but more turns are unused when a process dies, and refunds
+    /// give nothing back while turns are reserved. All processes should have the same one. Only GCRA with at least a unit in
+    /// 5 seconds reserves turns.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    /// use tollgate_redis::RateLimiter;
+    ///
+    /// # async fn example(store: tollgate_redis::Store) {
+    /// // The server is on another continent.
+    /// let calls = RateLimiter::new(&store, "calls", Quota::per_second(100))
+    ///     .horizon(Duration::from_secs(1));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn horizon(self, horizon: Duration) -> Self {
+        self.with(|options| options.horizon = horizon)
+    }
+
     /// Sets whether concurrent calls share a request, as they do by default.
     #[must_use]
     pub fn coalesce(self, coalesce: bool) -> Self {
@@ -367,7 +399,8 @@ impl RateLimiter {
     /// Returns the number of calls that wait in this process, including those that are being
     /// decided.
     pub fn waiting(&self) -> usize {
-        self.shared().state().queue.len()
+        let state = self.shared().state();
+        state.queue.len() + state.own.turns.waiters()
     }
 
     /// Returns the number of units whose refund in the background failed or is uncertain, because the store

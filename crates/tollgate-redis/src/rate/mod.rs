@@ -1,7 +1,8 @@
 //! A rate limit on a server.
 //!
 //! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
-//! rate limit) -> [`charge`] and [`prefetch`] (decisions without a call) -> [`ask`] (calls and
+//! rate limit) -> [`charge`], [`prefetch`] and
+//! [`turns`] (decisions without a call) -> [`ask`] (calls and
 //! replies) -> [`rule`] (the arguments of scripts).
 
 mod ask;
@@ -11,6 +12,7 @@ mod prefetch;
 mod rule;
 mod state;
 mod token_cache;
+mod turns;
 mod verbs;
 
 use std::num::NonZeroUsize;

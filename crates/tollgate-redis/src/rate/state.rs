@@ -12,13 +12,19 @@ use super::ask::{Fallback, Reply};
 use super::charge::{Charge, Denied, Part, Source, Ticket};
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
+use super::turns::Turns;
 use crate::error::StoreError;
+use crate::keys;
 use crate::queue::{self, Next, Wait, WaitQueue};
 use crate::refunds::Refunds;
+use crate::script::{MOST, micros};
 use crate::store::Call;
 
 /// The maximum number of waiters in one call.
 const MOST_ASKED: usize = 1024;
+
+/// The maximum number of waiters in one call that reserves turns: each takes the server more time.
+const MOST_RESERVED: usize = 256;
 
 /// The options, which are set when a limiter is created.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +37,16 @@ pub(super) struct Options {
     pub(super) coalesce: bool,
     /// The maximum time for which a denial is trusted.
     pub(super) recheck: Duration,
+    /// How far ahead the fleet reserves turns.
+    pub(super) horizon: Duration,
     /// The chunk of a prefetch, and its hold time.
     pub(super) prefetch: Option<(u64, Duration)>,
 }
 
 pub(super) struct Rate {
     pub(super) key: String,
+    /// Distinguishes this limiter from those of other processes.
+    pub(super) id: u64,
     pub(super) options: Options,
     pub(super) prefetch: Option<Prefetch>,
     /// The limiter that decides while the server does not.
@@ -53,6 +63,7 @@ pub(super) struct RateState {
     /// The number of times that a denial has been forgotten.
     pub(super) forgotten: u64,
     pub(super) batches: Batches,
+    pub(super) turns: Turns,
 }
 
 pub(super) type Shared = queue::Shared<Rate>;
@@ -144,6 +155,29 @@ impl queue::Limit for Rate {
         Ok(())
     }
 
+    fn serve(state: &mut State, calls: bool) -> Option<Instant> {
+        let State { queue, own, .. } = state;
+        if !calls {
+            own.turns.asked = 0;
+        }
+        if !calls && (state.closed || !own.turns.is_of(&own.rule)) {
+            state.abandoned.extend(own.turns.release(queue));
+        }
+        if own.turns.waiters() + own.turns.len() == 0 {
+            return None;
+        }
+        let due = own.turns.serve(queue, &own.rule, Instant::now());
+        if !calls {
+            state.abandoned.extend(own.turns.balance(queue));
+        }
+        due
+    }
+
+    fn release(state: &mut State) {
+        let State { queue, own, .. } = state;
+        state.abandoned.extend(own.turns.release(queue));
+    }
+
     fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
         let prefetch = shared.limit.prefetch.as_ref();
         if let Some(prefetch) = prefetch {
@@ -152,15 +186,28 @@ impl queue::Limit for Rate {
         let (now, options) = (Instant::now(), &shared.limit.options);
         let State { queue, own, .. } = state;
         own.refuse(queue, options, now, 0, Source::DeniedCache);
+        let due = own.turns.due();
         if queue.is_empty() {
-            return prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
+            let next = prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
+            return next.at_latest(due);
         }
         if let Some(again) = own.asks_again(queue, now) {
-            return Next::Sleep(again);
+            return Next::Sleep(again).at_latest(due);
         }
         let most = if options.coalesce { MOST_ASKED } else { 1 };
+        if own.rule.is_reserved() && own.turns.is_behind(now) {
+            let Some(room) = own.turns.room(queue) else {
+                return Next::End.at_latest(due);
+            };
+            let asks = own.asks(queue, room, most.min(MOST_RESERVED), now);
+            own.turns.asked = asks.len();
+            return Next::Run(Box::pin(
+                Arc::clone(shared).ask_for_turns(own.rule, asks, room),
+            ));
+        }
         let waiters = queue.iter().take(most);
         let costs: Vec<u64> = waiters.map(|waiter| waiter.cost).collect();
+        own.turns.asked = costs.len();
         let queued = costs.iter().copied().fold(0, u64::saturating_add);
         let refill = prefetch.and_then(|it| own.batches.refill(it, queued));
         let this = Arc::clone(shared);
@@ -188,6 +235,24 @@ impl queue::Limit for Rate {
     }
 }
 
+impl RateState {
+    /// Returns the costs of the first waiters, as many as the server could admit or reserve, and the time that each has.
+    fn asks(&self, queue: &Queue, room: u64, most: usize, now: Instant) -> Vec<[u64; 2]> {
+        let mut left = room.saturating_add(self.rule.burst);
+        let asks = queue.iter().take(most).map_while(|waiter| {
+            let fits = left > 0;
+            left = left.saturating_sub(waiter.cost);
+            let time = match (waiter.tries, waiter.deadline) {
+                (true, _) => 0,
+                (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
+                _ => MOST,
+            };
+            fits.then_some([waiter.cost, time])
+        });
+        asks.collect()
+    }
+}
+
 impl Shared {
     /// Calls the script with an operation and these arguments.
     pub(super) async fn ask(
@@ -199,8 +264,13 @@ impl Shared {
         Reply::read(rule, &self.call(rule, what, arguments).await?)
     }
 
-    fn call(&self, rule: &Rule, what: &str, arguments: &[u64]) -> Call {
-        let keys = [self.limit.key.as_str()];
+    pub(super) fn call(&self, rule: &Rule, what: &str, arguments: &[u64]) -> Call {
+        let beside = rule.has_turns() && ["turns", "reserve", "give"].contains(&what);
+        let beside = beside.then(|| keys::turns(&self.limit.key));
+        let keys: Vec<&str> = [self.limit.key.as_str()]
+            .into_iter()
+            .chain(beside.as_deref())
+            .collect();
         self.store.call(rule.script(), &keys, |command| {
             command.arg(what).arg(&rule.numbers()).arg(arguments);
         })
@@ -218,7 +288,8 @@ impl Shared {
     ) -> Result<(Charge, Duration), AcquireError> {
         let charge = move |reply: &Reply| {
             let cost = if least < n { reply.done.min(n) } else { n };
-            (reply.done > 0).then(|| Charge::granted(&rule, reply, cost, 0, Source::Store))
+            (reply.done > 0)
+                .then(|| Charge::granted(&rule, &reply.when_due(), cost, 0, Source::Store))
         };
         // A shutdown waits for the call, and for its refund.
         let (this, token) = (Arc::clone(self), self.tasks.token());
