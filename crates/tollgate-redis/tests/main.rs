@@ -36,6 +36,7 @@ mod limiter {
     mod known;
     mod options;
     mod prefetch;
+    mod turns;
     mod verbs;
 }
 

@@ -149,7 +149,11 @@ impl queue::Limit for Rate {
                 return Err(AcquireError::would_take(wait));
             }
         }
-        if !caller.tries && state.own.is_full(queue, options.max_waiters, now) {
+        if !caller.tries
+            && state
+                .own
+                .is_full(queue, caller.cost, options.max_waiters, now)
+        {
             return Err(AcquireError::new(ErrorKind::QueueFull));
         }
         Ok(())

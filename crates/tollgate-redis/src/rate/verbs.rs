@@ -133,7 +133,7 @@ impl RateLimiter {
             if let Some(wait) = state.own.wait(&state.queue, 1, Instant::now()) {
                 return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
-            if !state.queue.is_empty() {
+            if state.queue.len() + state.own.turns.waiters() > 0 {
                 let wait = state.own.rule.lasting(state.queue.total()).max(SOON);
                 return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
