@@ -152,7 +152,7 @@ pub(crate) struct WaitQueue<R, P> {
     /// The sum of all costs.
     total: u128,
     /// Replies to be sent without the lock.
-    pub(super) replies: Vec<(oneshot::Sender<Answer<P>>, Answer<P>)>,
+    pub(crate) replies: Vec<(oneshot::Sender<Answer<P>>, Answer<P>)>,
 }
 
 /// Other code can read the waiters; only the methods here change them.
@@ -165,7 +165,7 @@ impl<R, P> Deref for WaitQueue<R, P> {
 }
 
 impl<R, P> WaitQueue<R, P> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             waiters: VecDeque::new(),
             total: 0,
@@ -182,10 +182,10 @@ impl<R, P> WaitQueue<R, P> {
         self.waiters.push_back(waiter);
     }
 
-    /// Puts a waiter that was [removed](Self::remove) in front of the others.
-    pub(crate) fn put_first(&mut self, waiter: Waiter<R, P>) {
+    /// Inserts a waiter that was [removed](Self::remove), at an index that is at most the number of waiters.
+    pub(crate) fn insert(&mut self, index: usize, waiter: Waiter<R, P>) {
         self.total += u128::from(waiter.cost);
-        self.waiters.push_front(waiter);
+        self.waiters.insert(index, waiter);
     }
 
     /// Removes the waiter at an index, without an answer.

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{FromRedisValue, Value};
+use redis::Value;
 use tollgate::rate::Oversize;
 use tollgate::time::Tick;
-use tollgate::{AcquireError, Algorithm, Decision, ErrorKind, Quota, RateLimiter};
+use tollgate::{AcquireError, Algorithm, Decision, Quota, RateLimiter};
 
 use super::charge::{Charge, Denied, Source, Ticket, jittered};
 use super::rule::Rule;
 use super::state::{Options, Shared, State};
-use super::turns::Decided;
 use crate::error::StoreError;
-use crate::script::{numbers, whole};
+use crate::script::numbers;
 
 /// The shortest time until the next call for waiters that must wait longer, and until a retry behind
 /// a queue.
@@ -33,7 +32,6 @@ impl Shared {
             Ok(reply) => reply,
             Err(error) => return self.fail(costs.len(), error),
         };
-        let reserves = rule.is_reserved();
         let answered = Instant::now();
         let source = if costs.len() > 1 {
             Source::Coalesced
@@ -50,9 +48,11 @@ impl Shared {
             // Counted from the moment when the call was sent, it is not too long, so no caller is
             // denied without need.
             believed: asked + reply.wait.min(recheck),
-            again: match reserves {
-                true => answered,
-                false => self.jittered(answered + reply.wait.min(recheck.max(SOON))),
+            // The next call reserves turns for the waiters.
+            again: if rule.is_reserved() {
+                answered
+            } else {
+                self.jittered(answered + reply.wait.min(recheck.max(SOON)))
             },
         });
         self.change(|state| {
@@ -72,99 +72,6 @@ impl Shared {
             own.turns.learn_line(denied.map(|denied| denied.until));
             let (options, left) = (&self.limit.options, costs.len() - admitted.len());
             own.refuse(queue, options, answered, left, source);
-        });
-    }
-
-    /// Asks the server for the turns of the first waiters, which have these costs and times.
-    pub(super) async fn ask_for_turns(self: Arc<Self>, rule: Rule, asks: Vec<[u64; 2]>, room: u64) {
-        let asked = Instant::now();
-        let (forgotten, held) = {
-            let own = &self.state().own;
-            (own.forgotten, own.turns.len() as u64)
-        };
-        let runs = asks.chunk_by(|one, next| one == next);
-        let runs = runs.flat_map(|run| [run[0][0], run.len() as u64, run[0][1]]);
-        let arguments: Vec<u64> = [self.limit.id, held, room]
-            .into_iter()
-            .chain(runs)
-            .collect();
-        let answer = self.call(&rule, "turns", &arguments).await;
-        let answered = Instant::now();
-        let answer = answer.and_then(|value| TurnsReply::read(&value));
-        let (reply, left) = match answer {
-            Ok(reply) if reply.decided.len() <= asks.len() => {
-                let left = asks.len() - reply.decided.len();
-                (reply, left)
-            }
-            other => {
-                let error = other.err().unwrap_or(StoreError::Script);
-                return self.fail(asks.len(), error);
-            }
-        };
-        let TurnsReply {
-            state: now,
-            holders,
-            decided,
-        } = reply;
-        let source = if asks.len() > 1 {
-            Source::Coalesced
-        } else {
-            Source::Store
-        };
-        let until = answered + now.wait;
-        let denied = Denied {
-            cost: asks.get(decided.len()).map_or(1, |[cost, _]| *cost),
-            until,
-            believed: asked + now.wait.min(self.limit.options.recheck),
-            again: answered,
-        };
-        let is_behind = !now.wait.is_zero();
-        self.change(|state| {
-            let State { queue, own, .. } = state;
-            let within = rule.within(self.limit.options.horizon);
-            let is_timely = own
-                .turns
-                .learn(asks[0][0], within, holders, answered - asked);
-            // Waiters whose turns have come too late stay in front.
-            let mut index = 0;
-            for Decided { wait, position } in decided {
-                let charge = |cost| {
-                    let ended = Reply {
-                        wait,
-                        position: position?,
-                        ..now
-                    };
-                    Some(Charge::granted(&rule, &ended.when_due(), cost, 0, source))
-                };
-                if let Some(charge) = queue.get(index).and_then(|it| charge(it.cost))
-                    && !wait.is_zero()
-                    && !is_timely
-                {
-                    state.abandoned.push(charge);
-                    index += 1;
-                } else if let Some(waiter) = queue.remove(index) {
-                    match charge(waiter.cost) {
-                        Some(charge) if wait.is_zero() => queue.reply(waiter, Ok(charge)),
-                        Some(charge) if own.turns.waiters() < self.limit.options.max_waiters => {
-                            own.turns.add(rule, waiter, answered + wait, charge);
-                        }
-                        Some(charge) => {
-                            state.abandoned.push(charge);
-                            queue.reply(waiter, Err(AcquireError::new(ErrorKind::QueueFull)));
-                        }
-                        None if waiter.tries => {
-                            let denial = self.limit.options.denial(source, wait);
-                            queue.reply(waiter, Err(denial));
-                        }
-                        None => queue.reply(waiter, Err(AcquireError::would_take(wait))),
-                    }
-                }
-            }
-            let is_valid = own.rule == rule && own.forgotten == forgotten;
-            own.denied = (is_valid && is_behind).then_some(denied);
-            own.turns.learn_line(is_behind.then_some(until));
-            let left = left + index;
-            own.refuse(queue, &self.limit.options, answered, left, source);
         });
     }
 
@@ -193,7 +100,7 @@ impl Shared {
 
     /// Handles a call that failed to decide for the first `asked` waiters. The fallback decides for
     /// all current waiters, so no caller waits for one deadline after another.
-    fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
+    pub(super) fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
         // Nothing was sent for the other waiters.
         let unsent = if error.is_perhaps_charged() {
             StoreError::Unavailable
@@ -298,7 +205,7 @@ impl Reply {
         Self::of_each(&numbers(value)?)
     }
 
-    fn of_each(numbers: &[u64]) -> Result<Vec<Self>, StoreError> {
+    pub(super) fn of_each(numbers: &[u64]) -> Result<Vec<Self>, StoreError> {
         let [done, now, each @ ..] = numbers else {
             return Err(StoreError::Script);
         };
@@ -353,38 +260,6 @@ impl Reply {
 
     pub(crate) fn decision(&self, limit: u64) -> Decision {
         Decision::from_parts(limit, self.free, Some(self.wait), self.reset, self.at())
-    }
-}
-
-/// The reply to a call for turns.
-struct TurnsReply {
-    /// `wait` is the time until the next turn.
-    state: Reply,
-    /// The number of processes that hold turns.
-    holders: u64,
-    decided: Vec<Decided>,
-}
-
-impl TurnsReply {
-    fn read(value: &Value) -> Result<Self, StoreError> {
-        let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Script)?;
-        let Some((state, [holders, decided @ ..])) = numbers.split_at_checked(7) else {
-            return Err(StoreError::Script);
-        };
-        let (decided, []) = decided.as_chunks() else {
-            return Err(StoreError::Script);
-        };
-        let decided = decided.iter().map(|&[wait, position]| Decided {
-            wait: Duration::from_micros(wait.max(0) as u64),
-            position: u64::try_from(position).ok(),
-        });
-        Ok(Self {
-            state: *Reply::of_each(&whole(state))?
-                .first()
-                .ok_or(StoreError::Script)?,
-            holders: u64::try_from(*holders).unwrap_or(1),
-            decided: decided.collect(),
-        })
     }
 }
 

@@ -194,6 +194,14 @@ impl Charge {
         }
     }
 
+    /// Returns the position, the key's identity and the microsecond of a charge that the server made.
+    pub(crate) fn ticket(&self) -> Option<[u64; 3]> {
+        match &self.ticket {
+            Ticket::Store(grant) => Some([grant.position, grant.made, grant.at]),
+            _ => None,
+        }
+    }
+
     /// Returns the cost that was charged.
     pub fn cost(&self) -> u64 {
         self.cost

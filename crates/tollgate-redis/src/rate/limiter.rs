@@ -76,6 +76,11 @@ impl RateLimiter {
     /// more than 2^52, and no common divisor reduces it enough.
     #[track_caller]
     pub fn new(store: &Store, name: impl Into<String>, quota: Quota) -> Self {
+        Self::with_key(store, keys::rate(&name.into()), quota)
+    }
+
+    #[track_caller]
+    pub(crate) fn with_key(store: &Store, key: String, quota: Quota) -> Self {
         let options = Options {
             algorithm: Algorithm::Gcra,
             fallback: Fallback::default(),
@@ -87,7 +92,7 @@ impl RateLimiter {
             horizon: Duration::from_millis(250),
             prefetch: None,
         };
-        Self::made(store.clone(), keys::rate(&name.into()), quota, options)
+        Self::made(store.clone(), key, quota, options)
     }
 
     #[track_caller]

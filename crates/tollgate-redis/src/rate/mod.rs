@@ -2,13 +2,14 @@
 //!
 //! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
 //! rate limit) -> [`charge`], [`prefetch`] and
-//! [`turns`] (decisions without a call) -> [`ask`] (calls and
+//! [`turns`] (decisions without a call) -> [`ask`] and [`reserve`] (calls and
 //! replies) -> [`rule`] (the arguments of scripts).
 
 mod ask;
 mod charge;
 mod limiter;
 mod prefetch;
+mod reserve;
 mod rule;
 mod state;
 mod token_cache;

@@ -129,7 +129,7 @@ impl Rule {
 
     /// Returns whether waiters reserve turns. Those of a slower limit look again and again: each reservation bars refunds
     /// until it is due.
-    pub(super) fn is_reserved(&self) -> bool {
+    pub(crate) fn is_reserved(&self) -> bool {
         self.has_turns() && self.lasting(1) < SLOW
     }
 

@@ -17,7 +17,6 @@ use crate::error::StoreError;
 use crate::keys;
 use crate::queue::{self, Next, Wait, WaitQueue};
 use crate::refunds::Refunds;
-use crate::script::{MOST, micros};
 use crate::store::Call;
 
 /// The maximum number of waiters in one call.
@@ -190,7 +189,11 @@ impl queue::Limit for Rate {
         let (now, options) = (Instant::now(), &shared.limit.options);
         let State { queue, own, .. } = state;
         own.refuse(queue, options, now, 0, Source::DeniedCache);
-        let due = own.turns.due();
+        let look = own.turns.looks_at(now);
+        if look.is_some_and(|look| look <= now) {
+            return Next::Run(Box::pin(Arc::clone(shared).look(own.rule)));
+        }
+        let due = own.turns.due().into_iter().chain(look).min();
         if queue.is_empty() {
             let next = prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
             return next.at_latest(due);
@@ -206,7 +209,7 @@ impl queue::Limit for Rate {
             let asks = own.asks(queue, room, most.min(MOST_RESERVED), now);
             own.turns.asked = asks.len();
             return Next::Run(Box::pin(
-                Arc::clone(shared).ask_for_turns(own.rule, asks, room),
+                Arc::clone(shared).reserve_for_waiters(own.rule, asks, room),
             ));
         }
         let waiters = queue.iter().take(most);
@@ -236,24 +239,6 @@ impl queue::Limit for Rate {
             let this = Arc::clone(shared);
             shared.spawn(async move { this.limit.refunds.send(|parts| this.give(parts)).await });
         }
-    }
-}
-
-impl RateState {
-    /// Returns the costs of the first waiters, as many as the server could admit or reserve, and the time that each has.
-    fn asks(&self, queue: &Queue, room: u64, most: usize, now: Instant) -> Vec<[u64; 2]> {
-        let mut left = room.saturating_add(self.rule.burst);
-        let asks = queue.iter().take(most).map_while(|waiter| {
-            let fits = left > 0;
-            left = left.saturating_sub(waiter.cost);
-            let time = match (waiter.tries, waiter.deadline) {
-                (true, _) => 0,
-                (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
-                _ => MOST,
-            };
-            fits.then_some([waiter.cost, time])
-        });
-        asks.collect()
     }
 }
 

@@ -1,14 +1,16 @@
 //! Tests waiters whose turns the server reserves. Stores stand for processes; the ticks of the server decide, in the
 //! replies, so no test depends on the speed of the machine.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::task::JoinSet;
 use tollgate::{ErrorKind, Quota};
-use tollgate_redis::{Charge, RateLimiter, Store, StoreError};
+use tollgate_redis::{Charge, LimitSet, RateLimiter, Store, StoreError};
 
 use crate::support::server::Server;
-use crate::support::{failure, on_server, runtime, until};
+use crate::support::{ask, failure, on_server, runtime, slow, until};
 
 /// A unit in this time, one at once.
 fn limiter(server: &Server, every: Duration) -> RateLimiter {
@@ -62,10 +64,8 @@ async fn fleet(
             callers.spawn(async move {
                 loop {
                     let cost = rng.u64(1..=quota.max_burst());
-                    let time = match leaves {
-                        true => Duration::from_millis(rng.u64(0..300)),
-                        false => Duration::from_secs(60),
-                    };
+                    let time = if leaves { rng.u64(0..300) } else { 60_000 };
+                    let time = Duration::from_millis(time);
                     let waits = async { limiter.acquire_many(cost).await };
                     if let Ok(charge) = tokio::time::timeout(time, waits).await
                         && sender.send(charge.unwrap()).await.is_err()
@@ -221,6 +221,23 @@ fn set_quota_with_turns_reserves_again() {
     });
 }
 
+/// A process whose turn is more than five seconds away notices within that time that the line is gone.
+#[test]
+fn acquire_with_a_far_turn_of_a_limit_that_was_lost_reserves_again() {
+    on_server(async |server| {
+        let (limiter, look) = (limiter(server, GAP), limiter(server, GAP));
+        let first = look.acquire().await.unwrap();
+        let reserved = look.reserve(Duration::MAX).await.unwrap();
+        let _others = (reserved, look.reserve_many(1, Duration::MAX).await.unwrap());
+        let _another = look.reserve(Duration::MAX).await.unwrap();
+        let waits = tokio::spawn(limiter.acquire());
+        has_turns(&look, 4).await;
+        let () = ask(server, &["DEL", "k"]);
+        let charge = waits.await.unwrap().unwrap();
+        assert!(charge.at() < first.at() + GAP * 4);
+    });
+}
+
 #[test]
 fn acquire_beyond_max_waiters_that_have_turns_is_refused() {
     on_server(async |server| {
@@ -237,16 +254,78 @@ fn acquire_beyond_max_waiters_that_have_turns_is_refused() {
     });
 }
 
+/// A set that only asks would never get anything.
+#[test]
+fn acquire_of_a_set_on_a_limit_with_turns_is_admitted() {
+    on_server(async |server| {
+        let quota = Quota::per_second(100);
+        let admitted = Arc::new(AtomicU64::new(0));
+        let mut others = JoinSet::new();
+        for _ in 0..16 {
+            let limiter = RateLimiter::new(&server.store(), "all", quota);
+            let admitted = Arc::clone(&admitted);
+            others.spawn(async move {
+                loop {
+                    limiter.acquire().await.unwrap();
+                    admitted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let store = server.store();
+        let look = RateLimiter::new(&server.store(), "all", quota);
+        until(async || next(&look).await > Duration::from_millis(50)).await;
+        let tenant = slow(10);
+        let limits = LimitSet::new(&store)
+            .limit("all", quota)
+            .limit("tenant", tenant);
+        let before = admitted.load(Ordering::Relaxed);
+        for left in (0..5).rev() {
+            let charges = limits.acquire().await.unwrap();
+            assert_eq!(charges.cost(), 1);
+            assert_eq!(limits.peek(1).await.unwrap()[1].remaining, 5 + left);
+        }
+        let refunded = limits.acquire().await.unwrap();
+        limits.refund(refunded).await.unwrap();
+        assert_eq!(limits.peek(1).await.unwrap()[1].remaining, 5);
+        // Its share is one of 17; it makes two requests that a stall of the machine delays.
+        let others = admitted.load(Ordering::Relaxed) - before;
+        assert!(others < 6 * 16 * 10, "{others}");
+    });
+}
+
+/// The turn of a set is given back if its caller leaves.
+#[test]
+fn acquire_of_a_set_that_leaves_gives_its_turn_back() {
+    on_server(async |server| {
+        let (limiter, look) = (limiter(server, GAP), limiter(server, GAP));
+        limiter.acquire().await.unwrap();
+        let waits = tokio::spawn(limiter.acquire());
+        has_turns(&look, 1).await;
+        let limits = LimitSet::new(&server.store())
+            .limit("k", Quota::new(1, GAP))
+            .limit("tenant", slow(10));
+        let leaves = tokio::spawn({
+            let limits = limits.clone();
+            async move { limits.acquire().await }
+        });
+        has_turns(&look, 2).await;
+        leaves.abort();
+        until(async || next(&look).await <= GAP * 2).await;
+        assert_eq!(limits.peek(1).await.unwrap()[1].remaining, 10);
+        waits.abort();
+    });
+}
+
 #[test]
 fn acquire_with_a_turn_ends_with_the_runtime() {
     let server = Server::start();
     let gone = runtime();
-    let wait = gone.block_on(async {
+    let (_look, wait) = gone.block_on(async {
         let (limiter, look) = (limiter(&server, GAP), limiter(&server, GAP));
         limiter.acquire().await.unwrap();
         let wait = tokio::task::spawn_blocking(move || limiter.acquire().wait());
         has_turns(&look, 1).await;
-        wait
+        (look, wait)
     });
     gone.shutdown_background();
     let refused = runtime().block_on(wait).unwrap().unwrap_err();
