@@ -1,7 +1,7 @@
 -- One limit: the end of a script that begins with prelude.lua and a rule.
 --
 -- KEYS[1]  the key of the limit
--- KEYS[2]  of a debt without steps, its turns, for the operations `turns`, `reserve` and `give`
+-- KEYS[2]  of a debt without steps, perhaps its turns, for the operations `turns`, `reserve` and `give`
 -- ARGV[1]  the operation
 -- ARGV[2]  count, ARGV[3] period in microseconds, ARGV[4] burst, ARGV[5] step: the rule
 -- ARGV[6]  and on, the arguments of the operation:
@@ -29,7 +29,7 @@ local number = argument
 
 local limit = open(KEYS[1], number(2), number(3), number(4), number(5))
 local what, done, wait = ARGV[1], 0, 0
-if KEYS[2] then with_turns(limit, KEYS[2], number(2), number(3)) end
+if KEYS[2] or what == 'turns' then with_turns(limit, KEYS[2], number(2), number(3)) end
 local position
 local turns = {}
 

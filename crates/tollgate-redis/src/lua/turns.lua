@@ -1,8 +1,8 @@
 -- Turns: charges that are due later, of a limit whose debt is paid off evenly. Each has a tick, the microsecond at which it
 -- is due. `with_turns` adds them to a limit of debt.lua.
 --
--- A second key, a sorted set, has what a call about turns needs beside the limit; if it is lost, only shares and open ticks
--- are:
+-- A second key, a sorted set, has what a call about turns needs beside the limit. If it is lost, only shares and open ticks
+-- are, and so a call may come without it, while a cluster moves one of the two keys:
 --   a member for each process that holds turns, scored by the latest of its ticks
 --   the last member, with an infinite score: the letter g and the microsecond in which the limit was created, and then
 --   ;t,n,p for each open tick, in their order
@@ -17,7 +17,7 @@ local MOST_OPEN = 64
 local function with_turns(limit, key, count, period)
   local _, made = limit.ticket()
   local begin = string.format('g%.0f', made)
-  local text = redis.call('ZRANGE', key, -1, -1)[1]
+  local text = key and redis.call('ZRANGE', key, -1, -1)[1]
   local ticks, is_changed = {}, false
 
   if text then
@@ -73,8 +73,9 @@ local function with_turns(limit, key, count, period)
     return 0
   end
 
-  -- Records the latest tick of a process, or 0. Returns the number of processes that hold turns.
+  -- Records the latest tick of a process, or 0. Returns the number of processes that hold turns, or 0 if it is not known.
   function limit.holders(id, latest)
+    if not key then return 0 end
     redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
     if latest > 0 then redis.call('ZADD', key, 'GT', string.format('%.0f', latest), id) end
     is_changed = is_changed or not text
@@ -84,6 +85,7 @@ local function with_turns(limit, key, count, period)
   local save = limit.save
   function limit.save()
     save()
+    if not key then return end
     if is_changed then
       local written = { begin }
       for _, tick in ipairs(ticks) do

@@ -208,7 +208,8 @@ impl Charge {
     }
 
     /// Returns the time of the charge: by the server's clock, in whole microseconds; by the clock
-    /// of this machine if the server did not decide.
+    /// of this machine if the server did not decide. For a call that waited, or a reservation, it is the time at which the
+    /// call was due.
     pub fn at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_nanos(self.decision.at.as_nanos())
     }

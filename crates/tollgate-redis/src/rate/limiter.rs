@@ -28,8 +28,20 @@ use crate::store::Store;
 ///
 /// # Order
 ///
-/// First-in first-out within a limiter. Between processes, the first request that reaches the server when
-/// there are enough tokens is admitted.
+/// First-in first-out within a limiter, among the calls of one cost. With GCRA and at least one unit in 5 seconds, the
+/// server reserves a *turn* for each call that has to wait, in the request that finds nothing: the microsecond at which the
+/// call is due, which is charged then. The process sends nothing until that time, and admits the call. Processes get equal
+/// shares, whatever their distance to the server: each holds at most its part of what the rate admits within the
+/// [`horizon`](Self::horizon), and at least one turn. A waiter that leaves passes its turn to the next waiter of the same
+/// cost, in this process or another one. Turns count as used in `try_acquire` and `remaining`.
+///
+/// With other algorithms and slower limits, waiters ask again when there may be enough, and the first request that reaches
+/// the server then is admitted.
+///
+/// # Runtime
+///
+/// Turns are driven by a task of the store's [runtime](crate::Store#runtime). If that runtime ends, waiters fail with
+/// [`NoRuntime`](crate::StoreError::NoRuntime), and their turns stay charged.
 ///
 /// # Examples
 ///
@@ -218,7 +230,7 @@ impl RateLimiter {
 
     /// Adds a random delay of at most `max` to the time of the next request for waiters, and to the
     /// `retry_after` of denials, so that the processes of a fleet do not all retry at once. The
-    /// default is zero.
+    /// default is zero. Waiters with [turns](Self#order) need none, and get none.
     ///
     /// # Examples
     ///
@@ -246,7 +258,8 @@ impl RateLimiter {
 
     /// Sets the maximum time for which a denial is trusted, one second by default. After that the server is called
     /// again. So if another process refunds a charge, or a key is deleted, this process notices it within that
-    /// time.
+    /// time. A process whose waiters have [turns](Self#order) that are more than 5 seconds away asks after 5 seconds, or
+    /// after a tenth of what is left if that is longer, whether it can be earlier.
     ///
     /// # Examples
     ///
@@ -270,10 +283,9 @@ impl RateLimiter {
     /// process holds at most what the rate admits within this time, divided by the number of processes that hold turns, but
     /// at least one turn.
     ///
-    /// It should be a few times the longest round trip: with a server that is 50 milliseconds away, a process gets its fair
-    /// share with one second. A longer one makes fewer requests; but more turns are unused when a process dies, and refunds
-    /// give nothing back while turns are reserved. All processes should have the same one. Only GCRA with at least a unit in
-    /// 5 seconds reserves turns.
+    /// It should be ten times the longest round trip: a process with a round trip of 100 milliseconds gets its share with
+    /// one second. With a longer one there are fewer requests, and more turns stay unused when a process dies. All processes
+    /// should have the same horizon.
     ///
     /// # Examples
     ///

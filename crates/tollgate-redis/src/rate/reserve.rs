@@ -1,5 +1,6 @@
 //! The calls that reserve [turns](super::turns) for the waiters, and the handling of their replies.
 
+use std::convert::identity;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,7 @@ impl Shared {
         let runs = runs.flat_map(|run| [run[0][0], run.len() as u64, run[0][1]]);
         let arguments = [self.limit.id, held, room].into_iter().chain(runs);
         let arguments: Vec<u64> = arguments.collect();
-        let answer = self.call(&rule, "turns", &arguments).await;
+        let answer = self.call(&rule, "turns", &arguments, identity).await;
         let reply = match answer.and_then(|value| Reserved::read(&value, asks.len())) {
             Ok(reply) => reply,
             Err(error) => return self.fail(asks.len(), error),

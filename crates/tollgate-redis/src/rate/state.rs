@@ -1,9 +1,11 @@
 //! The state that the handles of a rate limit share, and the use of the [queue](crate::queue) by a
 //! rate limit.
 
+use std::convert::identity;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use redis::Value;
 use tollgate::rate::Oversize;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
@@ -17,6 +19,7 @@ use crate::error::StoreError;
 use crate::keys;
 use crate::queue::{self, Next, Wait, WaitQueue};
 use crate::refunds::Refunds;
+
 use crate::store::Call;
 
 /// The maximum number of waiters in one call.
@@ -250,19 +253,34 @@ impl Shared {
         what: &str,
         arguments: &[u64],
     ) -> Result<Reply, StoreError> {
-        Reply::read(rule, &self.call(rule, what, arguments).await?)
+        let value = self.call(rule, what, arguments, identity).await?;
+        Reply::read(rule, &value)
     }
 
-    pub(super) fn call(&self, rule: &Rule, what: &str, arguments: &[u64]) -> Call {
-        let beside = rule.has_turns() && ["turns", "reserve", "give"].contains(&what);
-        let beside = beside.then(|| keys::turns(&self.limit.key));
-        let keys: Vec<&str> = [self.limit.key.as_str()]
-            .into_iter()
-            .chain(beside.as_deref())
-            .collect();
-        self.store.call(rule.script(), &keys, |command| {
-            command.arg(what).arg(&rule.numbers()).arg(arguments);
-        })
+    /// Calls the script with an operation and these arguments, and perhaps with the key of the turns. While a cluster
+    /// moves one of the two keys, the call is made without that one.
+    pub(super) async fn call(
+        &self,
+        rule: &Rule,
+        what: &str,
+        arguments: &[u64],
+        with: impl Fn(Call) -> Call,
+    ) -> Result<Value, StoreError> {
+        let call = |keys: &[&str]| {
+            with(self.store.call(rule.script(), keys, |command| {
+                command.arg(what).arg(&rule.numbers()).arg(arguments);
+            }))
+        };
+        let key = self.limit.key.as_str();
+        let has_turns = rule.has_turns() && ["turns", "reserve", "give"].contains(&what);
+        if has_turns && self.state().own.turns.has_key(Instant::now()) {
+            let answer = call(&[key, &keys::turns(key)]).await;
+            if answer != Err(StoreError::TryAgain) {
+                return answer;
+            }
+            self.state().own.turns.lose_key(Instant::now());
+        }
+        call(&[key]).await
     }
 
     /// Charges one call alone, between `least` and `n`. Returns the charge, and the time until it
@@ -281,15 +299,15 @@ impl Shared {
                 .then(|| Charge::granted(&rule, &reply.when_due(), cost, 0, Source::Store))
         };
         // A shutdown waits for the call, and for its refund.
-        let (this, token) = (Arc::clone(self), self.tasks.token());
-        let call = self
-            .call(&rule, what, arguments)
-            .on_abandoned(move |value| {
+        let call = self.call(&rule, what, arguments, |call| {
+            let (this, token) = (Arc::clone(self), self.tasks.token());
+            call.on_abandoned(move |value| {
                 let reply = Reply::read(&rule, &value);
                 let abandoned = reply.ok().and_then(|reply| charge(&reply));
                 queue::Limit::give_back(&this, abandoned.into_iter().collect());
                 drop(token);
-            });
+            })
+        });
         let options = &self.limit.options;
         match call.await.and_then(|value| Reply::read(&rule, &value)) {
             Ok(reply) => match charge(&reply) {

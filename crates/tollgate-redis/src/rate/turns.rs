@@ -32,6 +32,9 @@ const LATE: Duration = Duration::from_millis(50);
 /// A turn is far if it is due later than this.
 const FAR: Duration = Duration::from_secs(5);
 
+/// For how long the key of the turns is left out after a call that found only one of the keys on a node.
+const MOVING: Duration = Duration::from_secs(1);
+
 /// A turn that is to come.
 struct Turn {
     due: Instant,
@@ -59,6 +62,8 @@ pub(super) struct Turns {
     is_lost: bool,
     /// When to look whether the line has become shorter.
     look: Option<Instant>,
+    /// Until then a cluster may be moving only one of the two keys.
+    moving: Option<Instant>,
 }
 
 impl Turns {
@@ -94,6 +99,16 @@ impl Turns {
             Some(due) if end < due => self.release(queue),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns whether a call may have the key of the turns beside that of the limit.
+    pub(super) fn has_key(&self, now: Instant) -> bool {
+        self.moving.is_none_or(|moving| moving <= now)
+    }
+
+    /// Records that one of the keys has moved to another node of a cluster, and the other has not.
+    pub(super) fn lose_key(&mut self, now: Instant) {
+        self.moving = Some(now + MOVING);
     }
 
     pub(super) fn is_of(&self, rule: &Rule) -> bool {
@@ -135,7 +150,7 @@ impl Turns {
 
     /// Learns the share and the round trip from a reply. Returns whether the reply came in time.
     pub(super) fn learn(&mut self, first: u64, within: u64, holders: u64, took: Duration) -> bool {
-        let share = (within / holders.max(1)).max(1);
+        let share = within.checked_div(holders).unwrap_or(1).max(1);
         let most = self.share.unwrap_or(first).saturating_mul(2);
         self.share = Some(share.min(most));
         let is_late = self.round_trip.is_some_and(|least| took > least + LATE);
