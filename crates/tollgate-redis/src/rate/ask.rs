@@ -55,7 +55,12 @@ impl Shared {
             // Counted from the moment when the call was sent, it is not too long, so no caller is
             // denied without need.
             believed: asked + reply.wait.min(recheck),
-            again: self.jittered(answered + reply.wait.min(recheck.max(SOON))),
+            // The next call reserves turns for the waiters.
+            again: if rule.is_reserved() {
+                answered
+            } else {
+                self.jittered(answered + reply.wait.min(recheck.max(SOON)))
+            },
         });
         self.change(|state| {
             let State { queue, own, .. } = state;
@@ -71,6 +76,7 @@ impl Shared {
             // A denial by another rule, or from before a refund, is not valid any more.
             let is_valid = own.rule == rule && own.forgotten == forgotten;
             own.denied = denied.filter(|_| is_valid);
+            own.turns.learn_line(denied.map(|denied| denied.until));
             let (options, left) = (&self.limit.options, costs.len() - admitted.len());
             own.refuse(queue, options, answered, left, source);
         });
@@ -108,7 +114,7 @@ impl Shared {
 
     /// Handles a call that failed to decide for the first `asked` waiters. The fallback decides for
     /// all current waiters, so no caller waits for one deadline after another.
-    fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
+    pub(super) fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
         // Nothing was sent for the other waiters.
         let unsent = if error.is_perhaps_charged() {
             StoreError::Unavailable
@@ -119,6 +125,7 @@ impl Shared {
             let State { queue, own, .. } = state;
             let now = Instant::now();
             own.denied = None;
+            own.turns.lose_line();
             queue.answer(|index, waiter| {
                 let error = if index < asked { error } else { unsent };
                 if own.denied.is_some() || index >= asked && error.is_mistake() {
@@ -236,8 +243,11 @@ impl Reply {
 
     /// Reads the replies about several limits, which share `done` and `now`.
     pub(crate) fn read_each(value: &Value) -> Result<Vec<Self>, StoreError> {
-        let numbers = numbers(value)?;
-        let [done, now, each @ ..] = &numbers[..] else {
+        Self::of_each(&numbers(value)?)
+    }
+
+    pub(super) fn of_each(numbers: &[u64]) -> Result<Vec<Self>, StoreError> {
+        let [done, now, each @ ..] = numbers else {
             return Err(StoreError::Unknown);
         };
         let (each, []) = each.as_chunks() else {
@@ -273,6 +283,15 @@ impl Reply {
             position,
             made,
         })
+    }
+
+    /// Returns this reply as of the microsecond at which its charge is due.
+    pub(super) fn when_due(self) -> Self {
+        let micros = u64::try_from(self.wait.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            now: self.now.saturating_add(micros),
+            ..self
+        }
     }
 
     /// Returns the time by the server's clock.

@@ -1,17 +1,20 @@
 //! A rate limit on a server.
 //!
 //! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
-//! rate limit) -> [`charge`] and [`prefetch`] (decisions without a call) -> [`ask`] (calls and
-//! replies), [`share`] (decisions without a server) -> [`rule`] (the arguments of scripts).
+//! rate limit) -> [`charge`], [`prefetch`] and [`turns`] (decisions without a call) -> [`ask`] and
+//! [`reserve`] (calls and replies), [`share`] (decisions without a server) -> [`rule`] (the arguments
+//! of scripts).
 
 mod ask;
 mod charge;
 mod limiter;
 mod prefetch;
+mod reserve;
 mod rule;
 mod share;
 mod state;
 mod token_cache;
+mod turns;
 mod verbs;
 
 use std::num::NonZeroUsize;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{AcquireError, Algorithm};
+use tollgate::{AcquireError, Algorithm, Quota};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, Semaphore, Store, StoreError, Warning};
 
 #[cfg(feature = "cluster")]
@@ -60,6 +60,11 @@ async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
         let all = limiter.charge(1).await?;
         limiter.refund(all).await?;
     }
+
+    // The second call waits for a turn.
+    let waits = RateLimiter::new(store, "app:waits", Quota::per_second(100));
+    waits.acquire().await.map_err(failed)?;
+    waits.acquire().await.map_err(failed)?;
 
     let set = LimitSet::new(store).limit("app:gcra", slow(60)).limit_by(
         Algorithm::SlidingLog,
