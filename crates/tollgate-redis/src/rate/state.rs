@@ -5,7 +5,7 @@ use std::convert::identity;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{Cmd, Value};
 use tollgate::rate::Oversize;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
@@ -266,21 +266,21 @@ impl Shared {
         arguments: &[u64],
         with: impl Fn(Call) -> Call,
     ) -> Result<Value, StoreError> {
-        let call = |keys: &[&str]| {
-            with(self.store.call(rule.script(), keys, |command| {
-                command.arg(what).arg(&rule.numbers()).arg(arguments);
-            }))
+        let with_arguments = |command: &mut Cmd| {
+            command.arg(what).arg(&rule.numbers()).arg(arguments);
         };
         let key = self.limit.key.as_str();
         let has_turns = rule.has_turns() && ["turns", "reserve", "give"].contains(&what);
         if has_turns && self.state().own.turns.has_key(Instant::now()) {
-            let answer = call(&[key, &keys::turns(key)]).await;
+            let keys = [key, &keys::turns(key)];
+            let call = self.store.call_once(rule.script(), &keys, with_arguments);
+            let answer = with(call).await;
             if answer != Err(StoreError::TryAgain) {
                 return answer;
             }
             self.state().own.turns.lose_key(Instant::now());
         }
-        call(&[key]).await
+        with(self.store.call(rule.script(), &[key], with_arguments)).await
     }
 
     /// Charges one call alone, between `least` and `n`. Returns the charge, and the time until it

@@ -387,6 +387,23 @@ impl Store {
         self.request(command, Some(script), keys.first().copied())
     }
 
+    /// Calls a script like [`call`](Self::call). While its keys are being moved, the call ends at once, with
+    /// [`TryAgain`](StoreError::TryAgain).
+    pub(crate) fn call_once(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        arguments: impl FnOnce(&mut Cmd),
+    ) -> Call {
+        let mut command = script.by_digest(keys);
+        arguments(&mut command);
+        let (this, part) = (self.clone(), self.shared.link.part(keys.first().copied()));
+        Call::new(self.runtime(), move |mut progress| {
+            progress.repeats = false;
+            this.requested(command, Some(script), part, progress)
+        })
+    }
+
     /// Sends a command, which may call a script by its digest, to the part that has a key, within
     /// the deadline.
     fn request(&self, command: Cmd, script: Option<&'static Script>, key: Option<&str>) -> Call {
@@ -461,9 +478,11 @@ impl Store {
             if failed == StoreError::TryAgain {
                 // Every node that received it rejected it.
                 progress.sent = Err(failed);
-                tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
-                if progress.is_wanted() {
-                    continue;
+                if progress.repeats {
+                    tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
+                    if progress.is_wanted() {
+                        continue;
+                    }
                 }
             }
             // The address of a server that became a replica may belong to another one by now. A connection that
