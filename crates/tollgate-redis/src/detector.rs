@@ -93,6 +93,7 @@ pub struct Detector {
     /// The prefix of the keys of all callers.
     keys: String,
     rule: Rule,
+    threshold: Quota,
     penalty: Duration,
     callers: usize,
     recorded: Mutex<Recorded>,
@@ -140,6 +141,7 @@ impl Detector {
             store: store.clone(),
             keys: keys::detector(&name.into()),
             rule: Rule::of(threshold, Algorithm::Gcra),
+            threshold,
             penalty: Duration::ZERO,
             callers: CALLERS,
             recorded: Mutex::default(),
@@ -268,7 +270,7 @@ impl Detector {
     async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
         let mut limits = LimitSet::new(&self.store);
         for (caller, _) in recorded {
-            limits.push(keys::caller(&self.keys, caller), self.rule);
+            limits.push(keys::caller(&self.keys, caller), self.rule, self.threshold);
         }
         let costs = recorded.iter().map(|(_, n)| *n);
         let outcome = limits.outcome(0, &limits.call("charge", costs).await?)?;

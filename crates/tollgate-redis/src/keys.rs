@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the rate limit `requests`, also in a set | `requests` |
 //! | the key `42` of the limits `user` | `user/42` |
+//! | the turns of the rate limit `requests` | `{requests}/%turns` |
 //! | the semaphore `exports` | `{exports}/semaphore/leases`, and four others beside it |
 //! | the caller `192.0.2.7` of the detector `abuse` | `{abuse}/detector/192.0.2.7` |
 //! | the [sentinel](Semaphore) | `tollgate:born` |
@@ -14,8 +15,9 @@
 //! 2. The tag in braces of a name is the tag of its keys, so names with a common tag have their keys
 //!    in one slot of a cluster. Braces in the keys of a [keyed](keyed) limit are encoded, so that
 //!    these limits are spread over all slots, even if a client chooses the keys.
-//! 3. All keys of a semaphore, or of a detector, are in one slot: a name without a tag becomes one.
-//! 4. The sentinel belongs to the data of the server, not to one semaphore. It distinguishes a key
+//! 3. The turns of a rate limit are in the slot of its key.
+//! 4. All keys of a semaphore, or of a detector, are in one slot: a name without a tag becomes one.
+//! 5. The sentinel belongs to the data of the server, not to one semaphore. It distinguishes a key
 //!    that is used for the first time from one whose data was lost. A server has one sentinel. A
 //!    cluster has one in each slot, because a script sees only its own slot.
 
@@ -40,6 +42,20 @@ pub(crate) fn rate(name: &str) -> String {
 pub(crate) fn keyed(rate: &str, name: &str) -> String {
     let end = if rate.contains('/') { "//" } else { "/" };
     format!("{rate}{end}{}", encoded(name, "%/{}"))
+}
+
+/// Returns the key of the turns of a rate limit, in the slot of that key. No name has a bare percent sign.
+pub(crate) fn turns(rate: &str) -> String {
+    match tag(rate) {
+        // Differs from the one of a limit whose name is that tag.
+        Some(tag) if tag.len() + 2 == rate.len() => format!("{rate}%/%turns"),
+        Some(_) => format!("{rate}/%turns"),
+        None if rate.is_empty() || rate.contains(['{', '}']) => {
+            let number = NUMBERS[usize::from(slot(rate))];
+            format!("{}/%turns{{{number}}}", encoded(rate, "{}"))
+        }
+        None => format!("{{{rate}}}/%turns"),
+    }
 }
 
 /// Returns the prefix of the keys of a detector.
@@ -130,6 +146,7 @@ mod tests {
     enum Owner {
         Rate(String),
         Keyed(String, Vec<String>),
+        Turns(Box<Owner>),
         Caller(String, String),
         Semaphore(String),
         Sentinel,
@@ -142,6 +159,7 @@ mod tests {
                 Self::Keyed(name, keys) => {
                     vec![keys.iter().fold(rate(name), |rate, key| keyed(&rate, key))]
                 }
+                Self::Turns(rate) => rate.keys(cluster).iter().map(|rate| turns(rate)).collect(),
                 Self::Caller(name, key) => vec![caller(&detector(name), key)],
                 Self::Semaphore(name) => Semaphore::new(name, cluster).0[..5].to_vec(),
                 Self::Sentinel => vec![Semaphore::new("any", cluster).0[5].clone()],
@@ -151,6 +169,16 @@ mod tests {
         /// Parses a key in the most obvious way. If this returns every owner, no two owners share a
         /// key.
         fn of(key: &str) -> Self {
+            if let Some((rate, number)) = key.rsplit_once("/%turns") {
+                let whole = rate.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+                let rate = match (number.is_empty(), rate.strip_suffix("}%"), whole) {
+                    (false, ..) => rate.replace("%7B", "{").replace("%7D", "}"),
+                    (_, Some(tag), _) => format!("{tag}}}"),
+                    (_, _, Some(whole)) if !whole.contains(['{', '}']) => whole.to_owned(),
+                    _ => rate.to_owned(),
+                };
+                return Self::Turns(Box::new(Self::of(&rate)));
+            }
             let parts: Vec<_> = key.split('/').collect();
             match parts[..] {
                 [name] if name.starts_with(OURS) => Self::Sentinel,
@@ -216,6 +244,9 @@ mod tests {
     fn owner() -> impl Strategy<Value = Owner> {
         prop_oneof![
             name().prop_map(Owner::Rate),
+            name().prop_map(|name| Owner::Turns(Box::new(Owner::Rate(name)))),
+            (name(), vec(name(), 1..4))
+                .prop_map(|(name, keys)| Owner::Turns(Box::new(Owner::Keyed(name, keys)))),
             (name(), vec(name(), 1..4)).prop_map(|(name, keys)| Owner::Keyed(name, keys)),
             (name(), name()).prop_map(|(name, key)| Owner::Caller(name, key)),
             name().prop_map(Owner::Semaphore),
@@ -247,6 +278,12 @@ mod tests {
             for key in owners.iter().flat_map(|owner| owner.keys(true)) {
                 prop_assert_eq!(slot(&key), slot(&tag), "{}", key);
             }
+        }
+
+        #[test]
+        fn turns_of_any_rate_limit_are_in_its_slot(name in name(), keys in vec(name(), 0..3)) {
+            let key = keys.iter().fold(rate(&name), |rate, key| keyed(&rate, key));
+            prop_assert_eq!(slot(&turns(&key)), slot(&key), "{}", key);
         }
 
         #[test]

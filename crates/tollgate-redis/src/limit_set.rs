@@ -7,18 +7,19 @@ use std::future::Future;
 use std::iter::repeat;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{ToRedisArgs, Value};
+use tokio::sync::Mutex;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle};
 
 use crate::error::StoreError;
 use crate::keys;
-use crate::rate::{Reply, Rule, jittered};
+use crate::rate::{Charge, RateLimiter, Reply, Rule, jittered};
 use crate::refunds::{Refund, Refunds};
 use crate::script::{LIMIT_SET, MOST, slot};
-use crate::store::{Call, Store, joined};
+use crate::store::{Call, LimitBreaker, Store, joined};
 
 /// Several limits that are decided in one call, at one moment: the call charges all of them, or
 /// none.
@@ -32,7 +33,9 @@ use crate::store::{Call, Store, joined};
 /// # Order
 ///
 /// There is no order: a waiter retries when the limit that lacked most may have enough, and then the
-/// first call that reaches the server is admitted first. With a [jitter](Self::jitter) the
+/// first call that reaches the server is admitted first. If that limit has a line of
+/// [turns](crate::RateLimiter#order), one waiter of the set at a time reserves a turn there, and charges the other
+/// limits when it is due; if one of these refuses then, the turn is unused. With a [jitter](Self::jitter) the
 /// processes of a fleet that were denied together do not retry together. For an order within the
 /// process put a [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](tollgate::Semaphore) in
 /// front, with [`all`](tollgate::all).
@@ -77,14 +80,18 @@ pub struct LimitSet {
     store: Store,
     parts: Arc<Vec<Part>>,
     jitter: Duration,
+    breaker: Arc<LimitBreaker>,
     /// Shared by this set and its clones, which have the same parts.
     refunds: Arc<Refunds<Charges>>,
+    /// Held by the waiter that has a turn.
+    turn: Arc<Mutex<()>>,
 }
 
 #[derive(Clone)]
 struct Part {
     key: String,
     rule: Rule,
+    quota: Quota,
 }
 
 impl LimitSet {
@@ -94,13 +101,18 @@ impl LimitSet {
             store: store.clone(),
             parts: Arc::default(),
             jitter: Duration::ZERO,
+            breaker: Arc::new(store.limit_breaker()),
             refunds: Arc::default(),
+            turn: Arc::default(),
         }
     }
 
-    pub(crate) fn push(&mut self, key: String, rule: Rule) {
-        Arc::make_mut(&mut self.parts).push(Part { key, rule });
+    pub(crate) fn push(&mut self, key: String, rule: Rule, quota: Quota) {
+        Arc::make_mut(&mut self.parts).push(Part { key, rule, quota });
+        // Those of an earlier clone are about other limits.
+        self.breaker = Arc::new(self.store.limit_breaker());
         self.refunds = Arc::default();
+        self.turn = Arc::default();
     }
 
     /// Adds a GCRA limit. Each limit makes a call more expensive.
@@ -138,7 +150,7 @@ impl LimitSet {
             self.parts.iter().all(|part| part.key != key),
             "the key {key:?} is given twice"
         );
-        self.push(key, rule);
+        self.push(key, rule, quota);
         self
     }
 
@@ -186,7 +198,7 @@ impl LimitSet {
     pub async fn try_acquire_many(&self, n: u64) -> Result<Outcome, StoreError> {
         let fits = self.parts.iter().all(|part| n <= part.rule.burst);
         if fits {
-            return self.taken(n).await;
+            return self.taken(n, None).await;
         }
         // The call is never admitted, but the outcome shows the state of the limits.
         Ok(Outcome {
@@ -275,8 +287,10 @@ impl LimitSet {
             return Err(AcquireError::exceeds_capacity(least));
         }
         let mut timeout = Waiting::remaining_timeout();
+        let begin = Instant::now();
+        let most = timeout.unwrap_or(Duration::MAX);
         loop {
-            let outcome = self.taken(n).await?;
+            let outcome = self.taken(n, None).await?;
             let wait = outcome.retry_after().unwrap_or(Duration::MAX);
             if let Some(charges) = outcome.charges {
                 return Ok(charges);
@@ -284,20 +298,69 @@ impl LimitSet {
             if timeout.take().is_some_and(|timeout| wait > timeout) {
                 return Err(AcquireError::would_take(wait));
             }
-            self.store.sleep(jittered(wait, self.jitter)).await?;
+            let Some(index) = self.behind(n, &outcome) else {
+                self.store.sleep(jittered(wait, self.jitter)).await?;
+                continue;
+            };
+            let _alone = self.turn.lock().await;
+            let left = most.saturating_sub(begin.elapsed());
+            if let Some(charges) = self.taken_in_turn(n, index, left).await? {
+                return Ok(charges);
+            }
         }
     }
 
-    /// Charges all limits or none. Charges that the caller does not take are refunded.
-    async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
+    /// Returns the limit that lacks most, if the call would have to stand in a line of turns there, where a call that only
+    /// asks never finds anything.
+    fn behind(&self, n: u64, outcome: &Outcome) -> Option<usize> {
+        let waits = outcome.decisions.iter().enumerate();
+        let (index, decision) = waits.max_by_key(|(_, decision)| decision.retry_after)?;
+        let rule = &self.parts[index].rule;
+        let alone = rule.lasting(n.into()) + Duration::from_micros(1);
+        (rule.is_reserved() && decision.retry_after? > alone).then_some(index)
+    }
+
+    /// Reserves a turn of one limit, and charges the others when it is due. `None` if one of them refuses; then the turn is
+    /// lost.
+    async fn taken_in_turn(
+        &self,
+        n: u64,
+        index: usize,
+        most: Duration,
+    ) -> Result<Option<Charges>, AcquireError> {
+        let Part { key, quota, .. } = &self.parts[index];
+        let limiter = RateLimiter::with_key(&self.store, key.clone(), *quota);
+        let reserved = limiter.reserve_many(n, most).await;
+        let reserved = reserved.map_err(|error| match error.retry_after() {
+            Some(wait) => AcquireError::would_take(wait),
+            None => error,
+        })?;
+        let mut turn = Turn(Some(reserved.ready().await?), limiter);
+        let outcome = self.taken(n, Some(index)).await?;
+        let Some(mut charges) = outcome.charges else {
+            return Ok(None);
+        };
+        if let Some(ticket) = turn.0.take().and_then(|charge| charge.ticket()) {
+            charges.tickets[index] = ticket;
+        }
+        Ok(Some(charges))
+    }
+
+    /// Charges all limits or none, without the one that has been charged already. Charges that the caller does not take
+    /// are refunded.
+    async fn taken(&self, n: u64, charged: Option<usize>) -> Result<Outcome, StoreError> {
         let this = self.clone();
-        let call = self.call("take", repeat(n)).on_abandoned(move |value| {
+        let costs = (0..).map(|index| if Some(index) == charged { 0 } else { n });
+        let call = self.call("take", costs).on_abandoned(move |value| {
             let outcome = this.outcome(n, &value);
             if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
-                this.refund_later(charges);
+                this.refund_later(charges.without(charged));
             }
         });
-        self.outcome(n, &call.await?)
+        let read = async { self.outcome(n, &call.await?) };
+        let mut outcome = self.breaker.guard(read).await?;
+        outcome.charges = outcome.charges.map(|charges| charges.without(charged));
+        Ok(outcome)
     }
 
     /// Refunds the charges that are not paid off. For each limit, the accuracy is that of
@@ -349,8 +412,8 @@ impl LimitSet {
     async fn give(&self, all: Vec<Charges>) -> Result<(), StoreError> {
         let arguments = (0..self.parts.len()).map(|index| {
             let each = all.iter().flat_map(|charges| {
-                let [position, made] = charges.tickets[index];
-                [charges.cost, position, made, charges.at]
+                let [position, made, at] = charges.tickets[index];
+                [charges.cost, position, made, at]
             });
             each.collect::<Vec<u64>>()
         });
@@ -379,7 +442,7 @@ impl LimitSet {
     pub(crate) fn outcome(&self, n: u64, value: &Value) -> Result<Outcome, StoreError> {
         let replies = Reply::read_each(value)?;
         if replies.len() != self.parts.len() {
-            return Err(StoreError::Script);
+            return Err(StoreError::Unknown);
         }
         let decisions = self.parts.iter().zip(&replies);
         let decisions = decisions.map(|(Part { rule, .. }, reply)| {
@@ -394,9 +457,11 @@ impl LimitSet {
             decisions: decisions.collect(),
             charges: is_charged.then(|| Charges {
                 cost: n,
-                at: replies.first().map_or(0, |reply| reply.now),
                 work: self.parts.iter().map(|part| part.rule.work(n)).sum(),
-                tickets: replies.iter().map(|it| [it.position, it.made]).collect(),
+                tickets: replies
+                    .iter()
+                    .map(|it| [it.position, it.made, it.now])
+                    .collect(),
             }),
         })
     }
@@ -439,11 +504,21 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Charges {
     cost: u64,
-    /// Microseconds of the server's clock.
-    at: u64,
     /// What a refund is for the server.
     work: u64,
-    tickets: Vec<[u64; 2]>,
+    /// The position of each charge, the key's identity, and the microsecond of the server's clock.
+    tickets: Vec<[u64; 3]>,
+}
+
+/// A charge whose turn has come; it is refunded if the call does not use it.
+struct Turn(Option<Charge>, RateLimiter);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(charge) = self.0.take() {
+            self.1.refund_later(charge);
+        }
+    }
 }
 
 impl Outcome {
@@ -491,7 +566,7 @@ impl Refund for Charges {
     fn order(&self) -> Self::Order {
         self.tickets
             .first()
-            .map(|[position, made]| (*made, *position))
+            .map(|[position, made, _]| (*made, *position))
     }
 
     fn units(&self) -> u64 {
@@ -504,6 +579,14 @@ impl Refund for Charges {
 }
 
 impl Charges {
+    /// Returns the charges without the one of that limit, which refunds nothing.
+    fn without(mut self, index: Option<usize>) -> Self {
+        if let Some(index) = index {
+            self.tickets[index] = [0; 3];
+        }
+        self
+    }
+
     /// Returns the cost that was charged to each limit.
     pub fn cost(&self) -> u64 {
         self.cost

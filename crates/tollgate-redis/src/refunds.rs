@@ -92,7 +92,7 @@ impl<T: Refund> Refunds<T> {
             match give(sent).await {
                 Ok(()) => {}
                 // The script failed, perhaps because of one of these refunds.
-                Err(error) if error.is_half_done() => self.lose(units),
+                Err(error) if error.is_mistake() => self.lose(units),
                 Err(_) => return,
             }
         }
@@ -226,7 +226,11 @@ mod tests {
 
     #[test]
     fn send_with_a_failure_of_the_store_loses_all_that_waits() {
-        for error in [StoreError::Timeout, StoreError::BreakerOpen] {
+        for error in [
+            StoreError::Timeout,
+            StoreError::BreakerOpen,
+            StoreError::Forbidden,
+        ] {
             let refunds = Refunds::default();
             assert!(refunds.add((0..3000).map(|index| (index, 1))));
             assert_eq!(sent(&refunds, Err(error)).len(), 1);

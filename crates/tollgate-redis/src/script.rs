@@ -26,7 +26,7 @@ macro_rules! script {
 
 /// One limit that keeps a debt.
 pub(crate) static DEBT: LazyLock<Script> =
-    script!("lua/quick.lua" "lua/prelude.lua" "lua/debt.lua" "lua/one.lua");
+    script!("lua/quick.lua" "lua/prelude.lua" "lua/debt.lua" "lua/turns.lua" "lua/one.lua");
 /// One sliding window.
 pub(crate) static WINDOW: LazyLock<Script> =
     script!("lua/prelude.lua" "lua/window.lua" "lua/one.lua");
@@ -87,9 +87,14 @@ impl Script {
 
 /// Reads the whole numbers that a script replies.
 pub(crate) fn numbers(value: &Value) -> Result<Vec<u64>, StoreError> {
-    let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Script)?;
-    let numbers = numbers.into_iter().map(|number| number.max(0) as u64);
-    Ok(numbers.collect())
+    let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Unknown)?;
+    Ok(whole(&numbers))
+}
+
+/// Returns the numbers, and 0 for negative ones.
+pub(crate) fn whole(numbers: &[i64]) -> Vec<u64> {
+    let numbers = numbers.iter().map(|number| (*number).max(0) as u64);
+    numbers.collect()
 }
 
 /// Returns a time as an argument of a script, in whole microseconds.

@@ -16,9 +16,12 @@ mod faults {
     mod cluster;
     mod dropped;
     mod help;
+    mod messages;
     mod outages;
+    mod passwords;
     mod rights;
     mod server;
+    mod shares;
     #[cfg(feature = "tls")]
     mod tls;
 }
@@ -36,6 +39,7 @@ mod limiter {
     mod known;
     mod options;
     mod prefetch;
+    mod turns;
     mod verbs;
 }
 
@@ -46,4 +50,5 @@ mod scripts {
     mod engine;
     mod refunds;
     mod reserved;
+    mod values;
 }

@@ -145,8 +145,14 @@ fn audit_rates(
     );
     let bounds = options.bounds()?;
     let mut is_kept = true;
+    let reserved = if happened.losses.is_empty() {
+        0
+    } else {
+        options.reserved()
+    };
     for bound in &bounds {
-        let kept = rates::Kept::of(&ticks, *bound, options.beyond(), &happened.losses);
+        let beyond = options.beyond() + reserved;
+        let kept = rates::Kept::of(&ticks, *bound, beyond, &happened.losses);
         println!("{kept}");
         is_kept &= kept.is_kept();
     }

@@ -12,7 +12,7 @@ use tollgate::{AcquireError, Algorithm};
 use tollgate_redis::{Lease, LimitSet, RateLimiter, Semaphore, Source, Store, StoreError};
 
 use crate::fleet::{now, of, until};
-use crate::options::{AHEAD, HOLD, Options, POLL};
+use crate::options::{AHEAD, HOLD, HORIZON, Options, POLL};
 use crate::report::Report;
 
 /// The pause after a failure of the store before the next call.
@@ -237,6 +237,7 @@ async fn hold_on(
 async fn run_rate(store: &Store, options: &Options, end: End) -> Result<(), Box<dyn Error>> {
     let mut limiter =
         RateLimiter::new(store, "fleet", options.quota()).algorithm(options.algorithm);
+    limiter = limiter.horizon(HORIZON);
     if let Some(chunk) = options.ahead {
         limiter = limiter.prefetch(chunk, AHEAD);
     }

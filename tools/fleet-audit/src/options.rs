@@ -75,6 +75,9 @@ pub(crate) struct Options {
 /// The time for which a process may keep permits taken in advance.
 pub(crate) const AHEAD: Duration = Duration::from_millis(20);
 
+/// How far ahead waiters reserve turns.
+pub(crate) const HORIZON: Duration = Duration::from_millis(250);
+
 /// The time for which a lease is held; every fourth one is held ten times as long, so that it is renewed.
 pub(crate) const HOLD: Duration = Duration::from_millis(40);
 
@@ -117,6 +120,16 @@ impl Options {
         };
         let held = self.rate * AHEAD.as_millis() as u64 / 1000;
         held.min(chunk * self.nodes as u64)
+    }
+
+    /// Returns how many turns may be reserved when the server loses its data: they are used nevertheless.
+    pub(crate) fn reserved(&self) -> u64 {
+        let waiting = (self.nodes * self.tasks) as u64;
+        let within = self.rate * HORIZON.as_millis() as u64 / 1000;
+        match self.algorithm {
+            Algorithm::Gcra => waiting.min(within.max(self.nodes as u64)),
+            _ => 0,
+        }
     }
 
     /// Returns the minimum demand per microsecond, if it is below the capacity: a task that

@@ -10,7 +10,7 @@ use crate::recount::{Bound, Load, Recount};
 #[derive(Debug)]
 pub(crate) struct Kept {
     bound: Bound,
-    /// The additional number that processes may admit later than the server charged it.
+    /// The additional number that processes may admit later than the server charged it, or after it lost the charges.
     beyond: u64,
     losses: usize,
     worst: Load,
@@ -52,7 +52,11 @@ impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bound: {}", self.bound)?;
         if self.beyond > 0 {
-            write!(f, ", and {} that were taken ahead", self.beyond)?;
+            write!(
+                f,
+                ", and {} that were taken ahead or reserved before a loss",
+                self.beyond
+            )?;
         }
         writeln!(f, "; again after each of {} losses", self.losses)?;
         write!(

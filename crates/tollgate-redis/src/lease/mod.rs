@@ -3,14 +3,16 @@
 //! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
 //! [`Lease`] -> [`renewals`] (the task that renews leases) -> calls of the script -> [`keys`](crate::keys).
 
+mod boot_instant;
 mod renewals;
 mod semaphore;
 mod state;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use self::boot_instant::BootInstant;
 use self::renewals::Renewing;
 use self::state::{Request, Shared};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +25,7 @@ use crate::sync::{Mutex, lock};
 //
 // 1. A lease is held until a time by the clock of this process: one ttl after the last successful
 //    grant or renewal was sent, less a margin. On the server it expires later: one ttl after that
-//    call was executed.
+//    call was executed. The clock [counts suspends](boot_instant) of the machine.
 // 2. From that time on the lease is lost, regardless of later replies. Calls that check the lease
 //    and the task that prolongs it read the clock under the same lock, so their answers never
 //    contradict each other.
@@ -82,19 +84,19 @@ struct Held {
     /// Held by the call that renews the lease.
     renewing: Arc<tokio::sync::Mutex<()>>,
     /// `None` for a lease of no permits, which never expires.
-    until: Mutex<Option<Instant>>,
+    until: Mutex<Option<BootInstant>>,
 }
 
 impl Held {
     /// Returns the time at which the lease is over. Only for a lease of permits.
-    fn until(&self) -> Instant {
-        lock(&self.until).unwrap_or_else(Instant::now)
+    fn until(&self) -> BootInstant {
+        lock(&self.until).unwrap_or_else(BootInstant::now)
     }
 
     /// Prolongs the lease. Returns `false` if it has expired already.
-    fn prolong(&self, later: Instant) -> bool {
+    fn prolong(&self, later: BootInstant) -> bool {
         let mut until = lock(&self.until);
-        let is_held = until.is_some_and(|until| Instant::now() < until);
+        let is_held = until.is_some_and(|until| BootInstant::now() < until);
         if is_held {
             *until = Some(later);
         }
@@ -112,7 +114,7 @@ impl Lease {
     }
 
     /// Creates a lease that was granted by a call sent at `sent`.
-    fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: Instant) -> Self {
+    fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: BootInstant) -> Self {
         let ttl = shared.limit.options.ttl;
         let until = sent + held_for(ttl);
         let held = Arc::new(Held {
@@ -145,23 +147,28 @@ impl Lease {
     /// number. A resource can reject a number that is less than one it has seen.
     ///
     /// The number keeps rising after a loss of the server's data, because it is never less than the
-    /// microsecond of the server's clock. It stays the same while the lease is held. A lease of no
-    /// permits has the number 0.
+    /// microsecond of the server's clock. A semaphore also sends the highest number that it and its clones have
+    /// got, so it gets a greater one even from a server whose data and clock are behind, as after some failovers.
+    /// A process that has got no number as high may still get a lower one from such a server, until the next
+    /// request of one that has. Servers whose clocks are synchronized to less than the time of a failover avoid that.
+    ///
+    /// It stays the same while the lease is held. A lease of no permits has the number 0.
     pub fn fencing(&self) -> u64 {
         self.held.fencing
     }
 
     /// Returns the token that is cancelled when the lease is lost, and not when it is released. A
-    /// task of the store's runtime cancels it, possibly late; [`is_lost`](Self::is_lost) is never
-    /// late.
+    /// task of the store's runtime cancels it, possibly late: on Linux within a second after a machine resumes that
+    /// was suspended for longer than the lease lasts. [`is_lost`](Self::is_lost) is never late.
     pub fn token(&self) -> &CancellationToken {
         &self.held.lost
     }
 
-    /// Returns whether the lease is lost, by the clock of this process, without calling the server.
-    /// A lost lease stays lost.
+    /// Returns whether the lease is lost, by the clock of this machine, without calling the server.
+    /// A lost lease stays lost. On Linux and Android that clock counts the time for which the machine was suspended;
+    /// elsewhere it is that of [`std::time::Instant`].
     pub fn is_lost(&self) -> bool {
-        let is_over = |until: Instant| Instant::now() >= until;
+        let is_over = |until: BootInstant| BootInstant::now() >= until;
         self.held.lost.is_cancelled() || lock(&self.held.until).is_some_and(is_over)
     }
 

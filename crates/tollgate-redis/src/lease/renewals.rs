@@ -11,11 +11,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::task::JoinSet;
 
+use super::boot_instant::BootInstant;
 use super::state::Shared;
 use super::{Held, held_for};
 use crate::sync::{Mutex, lock};
@@ -36,14 +37,14 @@ pub(super) struct Renewals {
 #[derive(Default)]
 struct State {
     /// The leases by number, each with the time when to look at it.
-    leases: HashMap<u64, (Instant, Arc<Held>)>,
+    leases: HashMap<u64, (BootInstant, Arc<Held>)>,
     /// The same times, in their order.
-    due: BTreeSet<(Instant, u64)>,
+    due: BTreeSet<(BootInstant, u64)>,
     /// The number of the last lease.
     number: u64,
     is_running: bool,
     /// The task sleeps until this time.
-    sleeps: Option<Instant>,
+    sleeps: Option<BootInstant>,
 }
 
 /// The leases of one call, each with its number, which are locked.
@@ -51,7 +52,8 @@ type Batch = Vec<(u64, Arc<Held>, OwnedMutexGuard<()>)>;
 
 enum Step {
     End,
-    Sleep(Instant),
+    /// Sleep until then, but look at the clock in between: a suspend of the machine wakes no timer.
+    Sleep(BootInstant),
     Renew(Batch),
     Lost(Arc<Held>),
 }
@@ -65,7 +67,7 @@ impl State {
     }
 
     /// Looks at a lease at that time, if it is there. Returns whether the task sleeps too long.
-    fn look_at(&mut self, number: u64, later: Instant) -> bool {
+    fn look_at(&mut self, number: u64, later: BootInstant) -> bool {
         let Some((at, _)) = self.leases.get_mut(&number) else {
             return false;
         };
@@ -76,7 +78,7 @@ impl State {
     }
 
     /// Returns what to do next. `soon` is how long before its time a lease is renewed together with others.
-    fn next(&mut self, now: Instant, soon: Duration) -> Step {
+    fn next(&mut self, now: BootInstant, soon: Duration) -> Step {
         self.sleeps = None;
         let Some(&(at, number)) = self.due.first() else {
             self.is_running = false;
@@ -89,7 +91,7 @@ impl State {
         if self.leases[&number].1.until() <= now {
             return self.remove(number).map_or(Step::Sleep(now), Step::Lost);
         }
-        let is_due = |(at, _): &&(Instant, u64)| *at <= now + soon;
+        let is_due = |(at, _): &&(BootInstant, u64)| *at <= now + soon;
         let due: Vec<_> = self.due.iter().take_while(is_due).copied().collect();
         let (mut batch, mut members) = (Batch::new(), 0);
         for (_, number) in due {
@@ -111,7 +113,7 @@ impl State {
 impl Renewals {
     /// Adds a lease that was granted by a call sent at `sent`. Returns its number, and whether the caller has to
     /// start the [task](run).
-    pub(super) fn add(&self, held: Arc<Held>, sent: Instant, ttl: Duration) -> (u64, bool) {
+    pub(super) fn add(&self, held: Arc<Held>, sent: BootInstant, ttl: Duration) -> (u64, bool) {
         let state = &mut *lock(&self.state);
         state.number += 1;
         let number = state.number;
@@ -127,7 +129,7 @@ impl Renewals {
         lock(&self.state).remove(number).is_some()
     }
 
-    fn look_at(&self, number: u64, at: Instant) {
+    fn look_at(&self, number: u64, at: BootInstant) {
         if lock(&self.state).look_at(number, at) {
             self.earlier.notify_one();
         }
@@ -153,12 +155,12 @@ impl Renewing {
         let (renewals, ttl) = (&shared.limit.renewals, shared.limit.options.ttl);
         let mut calls = JoinSet::new();
         loop {
-            let step = lock(&renewals.state).next(Instant::now(), ttl / 30);
+            let step = lock(&renewals.state).next(BootInstant::now(), ttl / 30);
             match step {
                 Step::End => break,
                 Step::Sleep(at) => {
                     let earlier = renewals.earlier.notified();
-                    let _ = tokio::time::timeout_at(at.into(), earlier).await;
+                    let _ = tokio::time::timeout(at.sleep_time(), earlier).await;
                 }
                 Step::Lost(held) => lost(shared, &held),
                 Step::Renew(batch) => {
@@ -193,7 +195,7 @@ impl Drop for Renewing {
 async fn renew(shared: Arc<Shared>, batch: Batch) {
     let (renewals, ttl) = (&shared.limit.renewals, shared.limit.options.ttl);
     let leases: Vec<_> = batch.iter().map(|(_, held, _)| &**held).collect();
-    let sent = Instant::now();
+    let sent = BootInstant::now();
     let answer = shared.renew(&leases).await;
     // The leases of one call stay together.
     let next = sent + third(ttl);
@@ -209,7 +211,10 @@ async fn renew(shared: Arc<Shared>, batch: Batch) {
                 }
             }
             Err(_) => {
-                renewals.look_at(number, held.until().min(Instant::now() + shared.pause()));
+                renewals.look_at(
+                    number,
+                    held.until().min(BootInstant::now() + shared.pause()),
+                );
             }
         }
         drop(renewing);
@@ -235,7 +240,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(30);
 
-    fn lease(n: u32, until: Instant) -> Arc<Held> {
+    fn lease(n: u32, until: BootInstant) -> Arc<Held> {
         Arc::new(Held {
             request: Request {
                 n,
@@ -257,7 +262,7 @@ mod tests {
 
     #[test]
     fn next_renews_those_that_are_due_soon_together_up_to_a_size() {
-        let (renewals, now) = (Renewals::default(), Instant::now());
+        let (renewals, now) = (Renewals::default(), BootInstant::now());
         for n in [100, 100, 100, 1, 5_000] {
             renewals.add(lease(n, now + TTL), now, TTL);
         }
@@ -276,7 +281,7 @@ mod tests {
 
     #[test]
     fn next_loses_a_lease_whose_time_is_over_and_ends_without_leases() {
-        let (renewals, now) = (Renewals::default(), Instant::now());
+        let (renewals, now) = (Renewals::default(), BootInstant::now());
         assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (1, true));
         assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (2, false));
         assert!(renewals.remove(1) && !renewals.remove(1));
@@ -290,7 +295,7 @@ mod tests {
 
     #[test]
     fn look_at_that_is_earlier_than_the_task_sleeps_wakes_it() {
-        let (renewals, now) = (Renewals::default(), Instant::now());
+        let (renewals, now) = (Renewals::default(), BootInstant::now());
         renewals.add(lease(1, now + TTL), now, TTL);
         let mut state = lock(&renewals.state);
         state.look_at(1, now + TTL);

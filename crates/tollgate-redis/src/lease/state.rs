@@ -5,7 +5,9 @@
 //!    a ticket is its position among the waiters of all processes.
 //! 2. A call without a reply is made once more: a second request with the same id gets the same
 //!    lease. If that fails too, the possible grant is returned.
-//! 3. A rejected waiter leaves no ticket that waiters of other processes would wait for. Its ticket
+//! 3. The highest number that the server has given is sent with the next request, so that numbers do not fall after a
+//!    failover to a server whose data and clock are behind.
+//! 4. A rejected waiter leaves no ticket that waiters of other processes would wait for. Its ticket
 //!    is returned as soon as the store answers, unless it has expired by then.
 
 use std::collections::hash_map::RandomState;
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 use redis::Cmd;
 use tollgate::{AcquireError, ErrorKind};
 
+use super::boot_instant::BootInstant;
 use super::renewals::Renewals;
 use super::{Held, Lease};
 use crate::error::StoreError;
@@ -58,6 +61,8 @@ pub(super) struct LeaseState {
     pub(super) again: Option<Instant>,
     /// The number of times that permits may have become free.
     pub(super) rooms: u64,
+    /// The highest number of a lease or a ticket that the server has given.
+    pub(super) highest: u64,
 }
 
 /// The request of a waiter: for a lease, and meanwhile for a ticket.
@@ -163,12 +168,12 @@ impl Limit for Leases {
 impl Shared {
     async fn ask_for_waiters(self: Arc<Self>, asked: Vec<Request>) {
         let rooms = self.state().own.rooms;
-        let mut sent = Instant::now();
-        let mut answer = self.acquire(&asked).await;
-        let mut perhaps = answer.as_ref().is_err_and(|it| it.is_perhaps_charged());
+        let mut sent = BootInstant::now();
+        let mut answer = self.breaker.guard(self.acquire(&asked)).await;
+        let mut perhaps = answer.as_ref().is_err_and(|it| it.is_unanswered());
         if perhaps {
-            sent = Instant::now();
-            answer = self.acquire(&asked).await;
+            sent = BootInstant::now();
+            answer = self.breaker.guard(self.acquire(&asked)).await;
         }
         let (grace, places) = match answer {
             Ok(granted) => granted,
@@ -185,6 +190,8 @@ impl Shared {
         let mut leases: Vec<_> = leases.collect();
         self.change(|state| {
             let State { queue, own, .. } = state;
+            let given = places.iter().flatten().copied().max();
+            own.highest = own.highest.max(given.unwrap_or_default());
             queue.answer(|index, waiter| {
                 // The call did not include the waiters behind these.
                 let lease = leases.get_mut(index)?;
@@ -308,7 +315,9 @@ impl Shared {
         &self,
         asked: &[Request],
     ) -> Result<(Duration, Vec<[u64; 2]>), StoreError> {
+        let highest = self.state().own.highest;
         let rest = |command: &mut Cmd| {
+            command.arg(highest);
             for one in asked {
                 let numbers = [u64::from(one.n), one.ticket, u64::from(one.stays)];
                 command.arg(&one.id).arg(&numbers);
@@ -319,7 +328,7 @@ impl Shared {
             [_, grace, _, places @ ..] if places.len() == 2 * asked.len() => {
                 Ok((Duration::from_micros(*grace), places.as_chunks().0.to_vec()))
             }
-            _ => Err(StoreError::Script),
+            _ => Err(StoreError::Unknown),
         }
     }
 
@@ -338,7 +347,7 @@ impl Shared {
         match self.ask_in_time("renew", members).await?[..] {
             [_, 1] => return Ok(vec![true; leases.len()]),
             [_, 0] => {}
-            _ => return Err(StoreError::Script),
+            _ => return Err(StoreError::Unknown),
         }
         let each = |command: &mut Cmd| {
             for held in leases {
@@ -350,7 +359,7 @@ impl Shared {
             [_, verdicts @ ..] if verdicts.len() == leases.len() => {
                 Ok(verdicts.iter().map(|verdict| *verdict > 0).collect())
             }
-            _ => Err(StoreError::Script),
+            _ => Err(StoreError::Unknown),
         }
     }
 
@@ -387,13 +396,9 @@ impl Shared {
         }
         let (this, expiry) = (Arc::clone(self), Instant::now() + ttl);
         self.store.runtime().spawn(async move {
-            while let Err(error) = this.release(&all).await {
+            while let Err(error) = this.breaker.guard(this.release(&all)).await {
                 let now = Instant::now();
-                let is_hopeless = matches!(
-                    error,
-                    StoreError::NoRuntime | StoreError::WrongType | StoreError::Script
-                );
-                if is_hopeless || now >= expiry {
+                if error.is_mistake() || now >= expiry {
                     return;
                 }
                 tokio::time::sleep(this.pause().min(expiry - now)).await;
@@ -405,7 +410,7 @@ impl Shared {
     pub(super) async fn available(&self) -> Result<u64, StoreError> {
         match self.ask("look", |_| ()).await?[..] {
             [_, _, free, _, _] => Ok(free),
-            _ => Err(StoreError::Script),
+            _ => Err(StoreError::Unknown),
         }
     }
 }

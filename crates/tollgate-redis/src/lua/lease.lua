@@ -7,8 +7,8 @@
 -- KEYS[4]  the same members, the score the microsecond in which the ticket expires
 -- KEYS[5]  t:c:b, as whole numbers:
 --   t  the microsecond of the last write
---   c  the last number of a lease or a ticket: each is max(c + 1, now), so that numbers rise even
---      if the previous one was lost
+--   c  the last number of a lease or a ticket: each is max(c + 1, seen + 1, now), so that numbers rise
+--      even if the previous one was lost
 --   b  the birth, as in KEYS[6], from which this semaphore has recovered
 -- KEYS[6]  the sentinel: the birth of the data, which is the microsecond in which a semaphore was
 --          first used on it. It does not expire, and all semaphores share it. If it is missing, all
@@ -20,9 +20,11 @@
 -- ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
 --          executes calls whose callers have left. After it, nothing changes, and the reply is now.
 -- ARGV[7]  and on, the arguments of the operation, and its reply:
---   acquire (id n ticket stays)...
---       For each: requests a lease of n, in the order of the tickets. `ticket` is the number of the
---       ticket, or 0 if there is none yet. With stays 0 the call does not wait: its ticket is
+--   acquire seen (id n ticket stays)...
+--       `seen` is the highest number that the caller has got: after a failover to data and a clock that are
+--       behind, the next number is still greater. For each of the others: requests a lease of n, in the
+--       order of the tickets. `ticket` is the number of the ticket, or 0 if there is none yet. With stays
+--       0 the call does not wait: its ticket is
 --       removed. A lease that exists already keeps its number, and lasts as long as a new one.
 --       Reply: now, the rest of the grace, the free permits, and for each the fencing number, or 0
 --       if it was not admitted, and the number of its ticket, or 0.
@@ -98,8 +100,10 @@ local function held() return redis.call('ZCARD', leases) end
 
 local function room() return math.max(0, limit - held()) end
 
+local seen = what == 'acquire' and number(7) or 0
+
 local function following()
-  c = math.max(c + 1, now)
+  c = math.max(c + 1, seen + 1, now)
   stale = true
   return c
 end
@@ -147,7 +151,7 @@ end
 
 if what == 'acquire' then
   local reply, waiting, leaving = {}, {}, {}
-  for index = 7, #ARGV, 4 do
+  for index = 8, #ARGV, 4 do
     local id, n, ticket, stays = ARGV[index], number(index + 1), number(index + 2), number(index + 3)
     local name, fencing, place = id .. ':' .. text(n), 0, #reply + 1
     if redis.call('ZSCORE', leases, id) then

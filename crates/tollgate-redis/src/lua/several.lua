@@ -5,7 +5,8 @@
 -- ARGV[1]  the operation
 -- ARGV     and on, for each limit: the name of the rule, count, period in microseconds, burst,
 --          step, and the arguments of the operation:
---   take   n                 charges n of each, if there is enough of each
+--   take   n                 charges n of each, if there is enough of each; nothing of a limit with an n of 0, which has
+--                            been charged already
 --   peek   n                 charges nothing
 --   charge n                 charges n of each in any case
 --   give   n, c, g, t...     refunds the part of a charge of n, with the ticket c, g, in the
@@ -37,8 +38,8 @@ for index = 1, #KEYS do
   elseif what == 'charge' then
     limit.charge(number(5))
     waits[index] = limit.wait(0)
-  else
-    waits[index] = limit.wait(number(5))
+  elseif what == 'peek' or costs[index] > 0 then
+    waits[index] = limit.wait(costs[index])
     if waits[index] > 0 then done = 0 end
   end
 end

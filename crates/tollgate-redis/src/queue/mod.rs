@@ -152,11 +152,10 @@ pub(crate) struct WaitQueue<R, P> {
     /// The sum of all costs.
     total: u128,
     /// Replies to be sent without the lock.
-    pub(super) replies: Vec<(oneshot::Sender<Answer<P>>, Answer<P>)>,
+    pub(crate) replies: Vec<(oneshot::Sender<Answer<P>>, Answer<P>)>,
 }
 
-/// Other code can read the waiters; only [`push`](WaitQueue::push) and [`answer`](WaitQueue::answer) change
-/// them.
+/// Other code can read the waiters; only the methods here change them.
 impl<R, P> Deref for WaitQueue<R, P> {
     type Target = VecDeque<Waiter<R, P>>;
 
@@ -166,7 +165,7 @@ impl<R, P> Deref for WaitQueue<R, P> {
 }
 
 impl<R, P> WaitQueue<R, P> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             waiters: VecDeque::new(),
             total: 0,
@@ -181,6 +180,24 @@ impl<R, P> WaitQueue<R, P> {
     pub(crate) fn push(&mut self, waiter: Waiter<R, P>) {
         self.total += u128::from(waiter.cost);
         self.waiters.push_back(waiter);
+    }
+
+    /// Inserts a waiter that was [removed](Self::remove), at an index that is at most the number of waiters.
+    pub(crate) fn insert(&mut self, index: usize, waiter: Waiter<R, P>) {
+        self.total += u128::from(waiter.cost);
+        self.waiters.insert(index, waiter);
+    }
+
+    /// Removes the waiter at an index, without an answer.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<Waiter<R, P>> {
+        let waiter = self.waiters.remove(index)?;
+        self.total -= u128::from(waiter.cost);
+        Some(waiter)
+    }
+
+    /// Answers a waiter that was [removed](Self::remove).
+    pub(crate) fn reply(&mut self, waiter: Waiter<R, P>, answer: Answer<P>) {
+        self.replies.push((waiter.answer, answer));
     }
 
     /// Visits all waiters in their order. Waiters that get an answer leave the queue.

@@ -18,7 +18,7 @@ use tollgate::{AcquireError, ErrorKind};
 use super::driver_slot::DriverSlot;
 use super::{Wait, WaitQueue, Waiter};
 use crate::error::StoreError;
-use crate::store::{Store, is_inside};
+use crate::store::{LimitBreaker, Store, is_inside};
 use crate::sync::lock;
 
 /// A future that runs without a caller.
@@ -55,6 +55,15 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
     /// Called when a waiter leaves without a permit.
     fn on_leave(_state: &mut Self::State, _waiter: &Waiter<Self::Request, Self::Permit>) {}
 
+    /// Admits the waiters whose time has come without a call. Returns when it has to be called again. While the
+    /// driver calls, the first waiters of the queue keep their places.
+    fn serve(_state: &mut State<Self>, _calls: bool) -> Option<Instant> {
+        None
+    }
+
+    /// Moves all waiters that are kept elsewhere back to the front of the queue.
+    fn release(_state: &mut State<Self>) {}
+
     /// Returns the next step of the driver.
     fn next(shared: &Arc<Shared<Self>>, state: &mut State<Self>) -> Next;
 
@@ -73,8 +82,21 @@ pub(crate) enum Next {
     Sleep(Instant),
 }
 
+impl Next {
+    /// Returns this step, or one that sleeps until that time if it is earlier.
+    pub(crate) fn at_latest(self, time: Option<Instant>) -> Self {
+        match (self, time) {
+            (Self::End, Some(time)) => Self::Sleep(time),
+            (Self::Sleep(until), Some(time)) => Self::Sleep(until.min(time)),
+            (next, _) => next,
+        }
+    }
+}
+
 pub(crate) struct Shared<L: Limit> {
     pub(crate) store: Store,
+    /// Rejects calls while those of this limit alone fail.
+    pub(crate) breaker: LimitBreaker,
     pub(crate) limit: L,
     state: Mutex<State<L>>,
     /// The driver, while its first waiter polls it.
@@ -97,6 +119,7 @@ pub(crate) struct State<L: Limit> {
 impl<L: Limit> Shared<L> {
     pub(crate) fn new(store: Store, limit: L, own: L::State) -> Self {
         Self {
+            breaker: store.limit_breaker(),
             store,
             limit,
             state: Mutex::new(State {
@@ -247,6 +270,7 @@ impl<L: Limit> Shared<L> {
 
     fn next(self: &Arc<Self>) -> Next {
         self.change(|state| {
+            L::serve(state, false);
             // Waiters that have left, or cannot be admitted any more, leave the queue.
             let State { queue, own, .. } = state;
             queue.answer(|_, waiter| {
@@ -265,6 +289,18 @@ impl<L: Limit> Shared<L> {
     }
 }
 
+impl<L: Limit> Shared<L> {
+    /// Runs a call, and meanwhile admits the waiters whose time comes.
+    async fn run(self: &Arc<Self>, mut call: Running) {
+        while let Some(due) = self.change(|state| L::serve(state, true)) {
+            if tokio::time::timeout_at(due.into(), &mut call).await.is_ok() {
+                return;
+            }
+        }
+        call.await;
+    }
+}
+
 impl<L: Limit> Driver<L> {
     async fn run(mut self) {
         loop {
@@ -273,7 +309,7 @@ impl<L: Limit> Driver<L> {
                     self.is_done = true;
                     return;
                 }
-                Next::Run(work) => work.await,
+                Next::Run(work) => self.shared.run(work).await,
                 Next::Sleep(until) => {
                     // Continues in a task as soon as this poll ends: a driver that sleeps must not
                     // depend on a waiter that may be polled outside of the runtime when the time
@@ -293,6 +329,7 @@ impl<L: Limit> Drop for Driver<L> {
         if !self.is_done {
             self.shared.change(|state| {
                 state.is_driven = false;
+                L::release(state);
                 let error = if state.closed {
                     AcquireError::new(ErrorKind::Closed)
                 } else {

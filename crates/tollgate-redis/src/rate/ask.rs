@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use tollgate::rate::Oversize;
 use tollgate::time::Tick;
-use tollgate::{AcquireError, Algorithm, Decision, Quota, RateLimiter};
+use tollgate::{AcquireError, Decision};
 
 use super::charge::{Charge, Denied, Source, Ticket, jittered};
 use super::rule::Rule;
+use super::share::Fallback;
 use super::state::{Options, Shared, State};
 use crate::error::StoreError;
 use crate::script::numbers;
@@ -28,7 +28,13 @@ impl Shared {
         let forgotten = self.state().own.forgotten;
         let runs = costs.chunk_by(|one, next| one == next);
         let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
-        let reply = match self.ask(&rule, "take", &runs.collect::<Vec<_>>()).await {
+        let runs = runs.collect::<Vec<_>>();
+        let call = async {
+            self.repay(&rule).await?;
+            self.ask(&rule, "take", &runs).await
+        };
+        let answer = self.breaker.guard(call).await;
+        let reply = match answer {
             Ok(reply) => reply,
             Err(error) => return self.fail(costs.len(), error),
         };
@@ -39,6 +45,7 @@ impl Shared {
             Source::Store
         };
         let admitted = &costs[..costs.len().min(reply.done as usize)];
+        self.charge_share(admitted.iter().sum());
         let Options { recheck, .. } = self.limit.options;
         let denied = costs.get(admitted.len()).map(|cost| Denied {
             cost: *cost,
@@ -48,7 +55,12 @@ impl Shared {
             // Counted from the moment when the call was sent, it is not too long, so no caller is
             // denied without need.
             believed: asked + reply.wait.min(recheck),
-            again: self.jittered(answered + reply.wait.min(recheck.max(SOON))),
+            // The next call reserves turns for the waiters.
+            again: if rule.is_reserved() {
+                answered
+            } else {
+                self.jittered(answered + reply.wait.min(recheck.max(SOON)))
+            },
         });
         self.change(|state| {
             let State { queue, own, .. } = state;
@@ -64,6 +76,7 @@ impl Shared {
             // A denial by another rule, or from before a refund, is not valid any more.
             let is_valid = own.rule == rule && own.forgotten == forgotten;
             own.denied = denied.filter(|_| is_valid);
+            own.turns.learn_line(denied.map(|denied| denied.until));
             let (options, left) = (&self.limit.options, costs.len() - admitted.len());
             own.refuse(queue, options, answered, left, source);
         });
@@ -75,7 +88,14 @@ impl Shared {
             return;
         };
         let asked = prefetch.now();
-        let answer = self.ask(&rule, "upto", &[n]).await;
+        let call = async {
+            self.repay(&rule).await?;
+            self.ask(&rule, "upto", &[n]).await
+        };
+        let answer = self.breaker.guard(call).await;
+        if let Ok(reply) = &answer {
+            self.charge_share(reply.done.min(n));
+        }
         self.change(|state| {
             let batches = &mut state.own.batches;
             match &answer {
@@ -94,7 +114,7 @@ impl Shared {
 
     /// Handles a call that failed to decide for the first `asked` waiters. The fallback decides for
     /// all current waiters, so no caller waits for one deadline after another.
-    fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
+    pub(super) fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
         // Nothing was sent for the other waiters.
         let unsent = if error.is_perhaps_charged() {
             StoreError::Unavailable
@@ -105,9 +125,10 @@ impl Shared {
             let State { queue, own, .. } = state;
             let now = Instant::now();
             own.denied = None;
+            own.turns.lose_line();
             queue.answer(|index, waiter| {
                 let error = if index < asked { error } else { unsent };
-                if own.denied.is_some() || index >= asked && !applies(error) {
+                if own.denied.is_some() || index >= asked && error.is_mistake() {
                     return None;
                 }
                 let answer = self.fall_back(waiter.cost, waiter.cost, error);
@@ -137,15 +158,16 @@ impl Shared {
         error: StoreError,
     ) -> Result<Charge, AcquireError> {
         let open = |cost| Charge::open(cost, Source::Fallback);
-        match (self.limit.options.fallback, &self.limit.fallback) {
-            (Fallback::FailOpen, _) if applies(error) => Ok(open(n)),
-            (Fallback::Local { .. }, Some(fallback)) if applies(error) => {
-                let cost = fallback.snapshot().available.min(n).max(least);
-                let local = fallback.try_acquire_many(cost).map_err(|refused| {
+        match (self.limit.options.fallback, &self.limit.share) {
+            _ if error.is_mistake() => Err(error.into()),
+            (Fallback::FailOpen, _) => Ok(open(n)),
+            (Fallback::Local { .. }, Some(share)) => {
+                let local = share.acquire(n, least).map_err(|refused| {
                     // The server may be back, and admit a call that the local share never would.
                     let wait = refused.retry_after().filter(|wait| *wait < Duration::MAX);
                     Source::Fallback.limited(wait.unwrap_or(AFTER_FALLBACK))
                 })?;
+                let cost = local.cost();
                 Ok(Charge {
                     ticket: Ticket::Local(local),
                     ..open(cost)
@@ -153,6 +175,32 @@ impl Shared {
             }
             _ => Err(error.into()),
         }
+    }
+
+    /// Charges the share for what the server has admitted.
+    pub(super) fn charge_share(&self, n: u64) {
+        if let Some(share) = &self.limit.share {
+            share.charge(n);
+        }
+    }
+
+    /// Charges on the server what the share has admitted in an outage. The first call only finds out whether the
+    /// outage is over: a server that was stopped executes all calls that it got, and each would charge.
+    pub(super) async fn repay(&self, rule: &Rule) -> Result<(), StoreError> {
+        let Some(share) = self.limit.share.as_ref().filter(|share| share.owes()) else {
+            return Ok(());
+        };
+        self.ask(rule, "peek", &[0]).await?;
+        let owed = share.take_owed();
+        if owed > 0
+            && let Err(error) = self.ask(rule, "charge", &[owed]).await
+        {
+            if !error.is_perhaps_charged() {
+                share.put_back(owed);
+            }
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Adds a random delay of at most the jitter, so that the processes of a fleet do not all call
@@ -185,22 +233,25 @@ impl Reply {
                 Value::BulkString(written),
             ] = &parts[..]
         {
-            return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Script);
+            return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Unknown);
         }
         match Self::read_each(value)?[..] {
             [reply] => Ok(reply),
-            _ => Err(StoreError::Script),
+            _ => Err(StoreError::Unknown),
         }
     }
 
     /// Reads the replies about several limits, which share `done` and `now`.
     pub(crate) fn read_each(value: &Value) -> Result<Vec<Self>, StoreError> {
-        let numbers = numbers(value)?;
-        let [done, now, each @ ..] = &numbers[..] else {
-            return Err(StoreError::Script);
+        Self::of_each(&numbers(value)?)
+    }
+
+    pub(super) fn of_each(numbers: &[u64]) -> Result<Vec<Self>, StoreError> {
+        let [done, now, each @ ..] = numbers else {
+            return Err(StoreError::Unknown);
         };
         let (each, []) = each.as_chunks() else {
-            return Err(StoreError::Script);
+            return Err(StoreError::Unknown);
         };
         let replies = each
             .iter()
@@ -234,6 +285,15 @@ impl Reply {
         })
     }
 
+    /// Returns this reply as of the microsecond at which its charge is due.
+    pub(super) fn when_due(self) -> Self {
+        let micros = u64::try_from(self.wait.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            now: self.now.saturating_add(micros),
+            ..self
+        }
+    }
+
     /// Returns the time by the server's clock.
     pub(crate) fn at(&self) -> Tick {
         Tick::from_nanos(self.now.saturating_mul(1000))
@@ -241,94 +301,5 @@ impl Reply {
 
     pub(crate) fn decision(&self, limit: u64) -> Decision {
         Decision::from_parts(limit, self.free, Some(self.wait), self.reset, self.at())
-    }
-}
-
-/// The behavior of a rate limit while its store cannot decide.
-///
-/// Some failures are errors with every fallback, because they are mistakes: a key that holds a
-/// value of another kind, keys in several slots, a server that does not admit this client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Fallback {
-    /// Returns the error for every call, of the kind [`Store`](tollgate::ErrorKind::Store).
-    #[default]
-    FailClosed,
-    /// Admits every call.
-    FailOpen,
-    /// Decides in this process, with an equal share of the quota and the same algorithm. While at
-    /// most `share` processes do so, they keep the quota together, apart from earlier admissions. A
-    /// call for more than the share, but not for more than the burst, is admitted when there is no
-    /// debt, and leaves a debt.
-    Local {
-        /// The number of shares: the number of processes.
-        share: u32,
-    },
-}
-
-/// Returns whether the fallback decides after this error.
-pub(super) fn applies(error: StoreError) -> bool {
-    error.is_outage()
-        || matches!(
-            error,
-            StoreError::BreakerOpen | StoreError::OutOfMemory | StoreError::TryAgain
-        )
-}
-
-impl Fallback {
-    /// Returns the limiter that decides in this process, if there is one.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the quota cannot be split into that many shares, or a share is too small for the
-    /// algorithm.
-    #[track_caller]
-    pub(super) fn limiter(self, quota: Quota, algorithm: Algorithm) -> Option<RateLimiter> {
-        let Self::Local { share } = self else {
-            return None;
-        };
-        let limiter = RateLimiter::new(part(quota, algorithm, share));
-        Some(limiter.algorithm(algorithm).oversize(Oversize::Overdraft))
-    }
-}
-
-/// Returns one of `share` equal parts.
-#[track_caller]
-fn part(quota: Quota, algorithm: Algorithm, share: u32) -> Quota {
-    let parts = u64::from(share);
-    if algorithm == Algorithm::Gcra || parts == 0 {
-        return quota.split(share);
-    }
-    // Steps return the whole count at once, so the count is divided.
-    let count = quota.count() / parts;
-    let most = match (algorithm, quota.max_burst()) {
-        // A burst of 1 stands for the count.
-        (Algorithm::TokenBucket, burst @ 2..) => burst / parts,
-        _ => count,
-    };
-    if count > 0 && most > 1 {
-        return Quota::new(count, quota.period()).burst(most);
-    }
-    // One unit at a time.
-    let seldom = quota.period().as_nanos() * u128::from(share);
-    let seldom = seldom.div_ceil(u128::from(quota.count()));
-    let seldom = Duration::from_nanos(u64::try_from(seldom).unwrap_or(u64::MAX));
-    Quota::new(1, seldom)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn part_of_each_algorithm_divides_rate_and_burst() {
-        let part =
-            |algorithm, share| part(Quota::per_second(10).burst(6), algorithm, share).to_string();
-        assert_eq!(part(Algorithm::Gcra, 4), "10/4s");
-        assert_eq!(part(Algorithm::FixedWindow, 4), "2/s burst 2");
-        assert_eq!(part(Algorithm::TokenBucket, 3), "3/s burst 2");
-        assert_eq!(part(Algorithm::SlidingLog, 20), "1/2s");
-        assert_eq!(part(Algorithm::TokenBucket, 4), "1/400ms");
-        assert_eq!(part(Algorithm::TokenBucket, 100), "1/10s");
     }
 }

@@ -194,13 +194,22 @@ impl Charge {
         }
     }
 
+    /// Returns the position, the key's identity and the microsecond of a charge that the server made.
+    pub(crate) fn ticket(&self) -> Option<[u64; 3]> {
+        match &self.ticket {
+            Ticket::Store(grant) => Some([grant.position, grant.made, grant.at]),
+            _ => None,
+        }
+    }
+
     /// Returns the cost that was charged.
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
     /// Returns the time of the charge: by the server's clock, in whole microseconds; by the clock
-    /// of this machine if the server did not decide.
+    /// of this machine if the server did not decide. For a call that waited, or a reservation, it is the time at which the
+    /// call was due.
     pub fn at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_nanos(self.decision.at.as_nanos())
     }
@@ -297,9 +306,17 @@ impl RateState {
     }
 
     /// Returns whether a new caller would have to wait, while the queue is full.
-    pub(super) fn is_full(&self, queue: &Queue, max_waiters: usize, now: Instant) -> bool {
-        let waits = |cost| self.denied_at(now).is_some_and(|it| cost >= it.cost);
-        queue.len() >= max_waiters.max(1) && queue.front().is_some_and(|first| waits(first.cost))
+    pub(super) fn is_full(
+        &self,
+        queue: &Queue,
+        cost: u64,
+        max_waiters: usize,
+        now: Instant,
+    ) -> bool {
+        let waiting = queue.len() + self.turns.waiters();
+        let first = queue.front().map_or(cost, |first| first.cost);
+        let waits = self.denied_at(now).is_some_and(|it| first >= it.cost);
+        waiting >= max_waiters.max(1) && waits
     }
 
     /// Returns when to call again for the queue, if not now.
@@ -328,7 +345,7 @@ impl RateState {
         let is_believed = denied.believed > now;
         let first_wait = denied.until.saturating_duration_since(now);
         // The cost of the waiters between the denied one and this one.
-        let (mut between, mut waiting) = (None, 0);
+        let (mut between, mut waiting) = (None, self.turns.waiters());
         queue.answer(|index, waiter| {
             let cost = u128::from(waiter.cost);
             let wait = match between {

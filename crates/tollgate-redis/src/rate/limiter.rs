@@ -7,12 +7,14 @@ use std::time::Duration;
 use tollgate::rate::Oversize;
 use tollgate::{Algorithm, Quota};
 
-use super::ask::Fallback;
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
+use super::share::{Fallback, LocalShare};
 use super::state::{Options, Rate, RateState, Shared};
+use super::turns::Turns;
 use crate::keys;
 use crate::refunds::Refunds;
+use crate::script::MOST;
 use crate::store::Store;
 
 /// A rate limit that a server keeps under a name, for all processes that use that name.
@@ -26,8 +28,20 @@ use crate::store::Store;
 ///
 /// # Order
 ///
-/// First-in first-out within a limiter. Between processes, the first request that reaches the server when
-/// there are enough tokens is admitted.
+/// First-in first-out within a limiter, among the calls of one cost. With GCRA and at least one unit in 5 seconds, the
+/// server reserves a *turn* for each call that has to wait, in the request that finds nothing: the microsecond at which the
+/// call is due, which is charged then. The process sends nothing until that time, and admits the call. Processes get equal
+/// shares, whatever their distance to the server: each holds at most its part of what the rate admits within the
+/// [`horizon`](Self::horizon), and at least one turn. A waiter that leaves passes its turn to the next waiter of the same
+/// cost, in this process or another one. Turns count as used in `try_acquire` and `remaining`.
+///
+/// With other algorithms and slower limits, waiters ask again when there may be enough, and the first request that reaches
+/// the server then is admitted.
+///
+/// # Runtime
+///
+/// Turns are driven by a task of the store's [runtime](crate::Store#runtime). If that runtime ends, waiters fail with
+/// [`NoRuntime`](crate::StoreError::NoRuntime), and their turns stay charged.
 ///
 /// # Examples
 ///
@@ -74,6 +88,11 @@ impl RateLimiter {
     /// more than 2^52, and no common divisor reduces it enough.
     #[track_caller]
     pub fn new(store: &Store, name: impl Into<String>, quota: Quota) -> Self {
+        Self::with_key(store, keys::rate(&name.into()), quota)
+    }
+
+    #[track_caller]
+    pub(crate) fn with_key(store: &Store, key: String, quota: Quota) -> Self {
         let options = Options {
             algorithm: Algorithm::Gcra,
             fallback: Fallback::default(),
@@ -82,9 +101,10 @@ impl RateLimiter {
             max_waiters: usize::MAX,
             coalesce: true,
             recheck: Duration::from_secs(1),
+            horizon: Duration::from_millis(250),
             prefetch: None,
         };
-        Self::made(store.clone(), keys::rate(&name.into()), quota, options)
+        Self::made(store.clone(), key, quota, options)
     }
 
     #[track_caller]
@@ -93,9 +113,10 @@ impl RateLimiter {
         let prefetch = options.prefetch;
         let rate = Rate {
             key,
+            id: fastrand::u64(..MOST),
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
-            fallback: options.fallback.limiter(quota, options.algorithm),
+            share: LocalShare::new(options.fallback, quota, options.algorithm),
             refunds: Refunds::default(),
         };
         let state = RateState {
@@ -105,6 +126,7 @@ impl RateLimiter {
             denied: None,
             forgotten: 0,
             batches: Batches::default(),
+            turns: Turns::default(),
         };
         Self {
             handle: Arc::new(Handle(Arc::new(Shared::new(store, rate, state)))),
@@ -208,7 +230,7 @@ impl RateLimiter {
 
     /// Adds a random delay of at most `max` to the time of the next request for waiters, and to the
     /// `retry_after` of denials, so that the processes of a fleet do not all retry at once. The
-    /// default is zero.
+    /// default is zero. Waiters with [turns](Self#order) need none, and get none.
     ///
     /// # Examples
     ///
@@ -236,7 +258,8 @@ impl RateLimiter {
 
     /// Sets the maximum time for which a denial is trusted, one second by default. After that the server is called
     /// again. So if another process refunds a charge, or a key is deleted, this process notices it within that
-    /// time.
+    /// time. A process whose waiters have [turns](Self#order) that are more than 5 seconds away asks after 5 seconds, or
+    /// after a tenth of what is left if that is longer, whether it can be earlier.
     ///
     /// # Examples
     ///
@@ -254,6 +277,32 @@ impl RateLimiter {
     #[must_use]
     pub fn recheck(self, max: Duration) -> Self {
         self.with(|options| options.recheck = max)
+    }
+
+    /// Sets how far ahead the waiters of all processes together reserve their turns, 250 milliseconds by default: each
+    /// process holds at most what the rate admits within this time, divided by the number of processes that hold turns, but
+    /// at least one turn.
+    ///
+    /// It should be ten times the longest round trip: a process with a round trip of 100 milliseconds gets its share with
+    /// one second. With a longer one there are fewer requests, and more turns stay unused when a process dies. All processes
+    /// should have the same horizon.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    /// use tollgate_redis::RateLimiter;
+    ///
+    /// # async fn example(store: tollgate_redis::Store) {
+    /// // The server is on another continent.
+    /// let calls = RateLimiter::new(&store, "calls", Quota::per_second(100))
+    ///     .horizon(Duration::from_secs(1));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn horizon(self, horizon: Duration) -> Self {
+        self.with(|options| options.horizon = horizon)
     }
 
     /// Sets whether concurrent calls share a request, as they do by default.
@@ -339,13 +388,13 @@ impl RateLimiter {
         let shared = self.shared();
         let options = &shared.limit.options;
         let rule = Rule::of(quota, options.algorithm);
-        let fallback = options.fallback.limiter(quota, options.algorithm);
+        let share = LocalShare::new(options.fallback, quota, options.algorithm);
         {
             let state = &mut shared.state().own;
             (state.quota, state.rule) = (quota, rule);
         }
-        if let (Some(local), Some(other)) = (&shared.limit.fallback, fallback) {
-            local.set_quota(other.quota());
+        if let (Some(local), Some(other)) = (&shared.limit.share, &share) {
+            local.follow(other);
         }
         if let Some(prefetch) = &shared.limit.prefetch {
             prefetch.burst.store(rule.burst, Ordering::Relaxed);
@@ -367,7 +416,8 @@ impl RateLimiter {
     /// Returns the number of calls that wait in this process, including those that are being
     /// decided.
     pub fn waiting(&self) -> usize {
-        self.shared().state().queue.len()
+        let state = self.shared().state();
+        state.queue.len() + state.own.turns.waiters()
     }
 
     /// Returns the number of units whose refund in the background failed or is uncertain, because the store

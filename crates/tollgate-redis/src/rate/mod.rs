@@ -1,16 +1,20 @@
 //! A rate limit on a server.
 //!
 //! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
-//! rate limit) -> [`charge`] and [`prefetch`] (decisions without a call) -> [`ask`] (calls and
-//! replies) -> [`rule`] (the arguments of scripts).
+//! rate limit) -> [`charge`], [`prefetch`] and [`turns`] (decisions without a call) -> [`ask`] and
+//! [`reserve`] (calls and replies), [`share`] (decisions without a server) -> [`rule`] (the arguments
+//! of scripts).
 
 mod ask;
 mod charge;
 mod limiter;
 mod prefetch;
+mod reserve;
 mod rule;
+mod share;
 mod state;
 mod token_cache;
+mod turns;
 mod verbs;
 
 use std::num::NonZeroUsize;
@@ -18,12 +22,12 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 use tollgate::Quota;
 
-pub use self::ask::Fallback;
 pub(crate) use self::ask::Reply;
 pub(crate) use self::charge::jittered;
 pub use self::charge::{Charge, Source};
 pub use self::limiter::RateLimiter;
 pub(crate) use self::rule::Rule;
+pub use self::share::Fallback;
 pub use self::verbs::{Acquire, Cost, Reservation};
 use crate::sync::{Mutex, lock};
 

@@ -10,6 +10,9 @@ use crate::script::{DEBT, LOG, MOST, Script, WINDOW};
 /// Positions of debts wrap after this many tokens.
 const POSITIONS: u64 = 1 << 46;
 
+/// Waiters of a limit that pays off a unit in this time, or in a longer one, reserve no turns.
+const SLOW: Duration = Duration::from_secs(5);
+
 /// The maximum number of charges in a log: each takes about 100 bytes of the server.
 const LONGEST_LOG: u64 = 1 << 16;
 
@@ -117,6 +120,24 @@ impl Rule {
             Kind::Window => "window",
             Kind::Log => "log",
         }
+    }
+
+    /// Returns whether the server keeps the turns of this rule in a key beside it: its debt is paid off evenly.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.kind == Kind::Debt && !self.step
+    }
+
+    /// Returns whether waiters reserve turns. Those of a slower limit look again and again: each reservation bars refunds
+    /// until it is due.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.has_turns() && self.lasting(1) < SLOW
+    }
+
+    /// Returns the number of units that are paid off within a time.
+    pub(super) fn within(&self, time: Duration) -> u64 {
+        let units =
+            time.as_micros().saturating_mul(self.count.into()) / u128::from(self.period.max(1));
+        u64::try_from(units).unwrap_or(u64::MAX)
     }
 
     /// Returns the arguments of a script that define this rule.

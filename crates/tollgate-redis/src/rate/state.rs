@@ -1,24 +1,32 @@
 //! The state that the handles of a rate limit share, and the use of the [queue](crate::queue) by a
 //! rate limit.
 
+use std::convert::identity;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use redis::{Cmd, Value};
 use tollgate::rate::Oversize;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
 
-use super::ask::{Fallback, Reply};
+use super::ask::Reply;
 use super::charge::{Charge, Denied, Part, Source, Ticket};
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
+use super::share::{Fallback, LocalShare};
+use super::turns::Turns;
 use crate::error::StoreError;
+use crate::keys;
 use crate::queue::{self, Next, Wait, WaitQueue};
 use crate::refunds::Refunds;
 use crate::store::Call;
 
 /// The maximum number of waiters in one call.
 const MOST_ASKED: usize = 1024;
+
+/// The maximum number of waiters in one call that reserves turns: each takes the server more time.
+const MOST_RESERVED: usize = 256;
 
 /// The options, which are set when a limiter is created.
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +39,20 @@ pub(super) struct Options {
     pub(super) coalesce: bool,
     /// The maximum time for which a denial is trusted.
     pub(super) recheck: Duration,
+    /// How far ahead the fleet reserves turns.
+    pub(super) horizon: Duration,
     /// The chunk of a prefetch, and its hold time.
     pub(super) prefetch: Option<(u64, Duration)>,
 }
 
 pub(super) struct Rate {
     pub(super) key: String,
+    /// Distinguishes this limiter from those of other processes.
+    pub(super) id: u64,
     pub(super) options: Options,
     pub(super) prefetch: Option<Prefetch>,
-    /// The limiter that decides while the server does not.
-    pub(super) fallback: Option<tollgate::RateLimiter>,
+    /// The share that decides while the server does not.
+    pub(super) share: Option<LocalShare>,
     pub(super) refunds: Refunds<Part>,
 }
 
@@ -53,6 +65,7 @@ pub(super) struct RateState {
     /// The number of times that a denial has been forgotten.
     pub(super) forgotten: u64,
     pub(super) batches: Batches,
+    pub(super) turns: Turns,
 }
 
 pub(super) type Shared = queue::Shared<Rate>;
@@ -138,10 +151,37 @@ impl queue::Limit for Rate {
                 return Err(AcquireError::would_take(wait));
             }
         }
-        if !caller.tries && state.own.is_full(queue, options.max_waiters, now) {
+        if !caller.tries
+            && state
+                .own
+                .is_full(queue, caller.cost, options.max_waiters, now)
+        {
             return Err(AcquireError::new(ErrorKind::QueueFull));
         }
         Ok(())
+    }
+
+    fn serve(state: &mut State, calls: bool) -> Option<Instant> {
+        let State { queue, own, .. } = state;
+        if !calls {
+            own.turns.asked = 0;
+        }
+        if !calls && (state.closed || !own.turns.is_of(&own.rule)) {
+            state.abandoned.extend(own.turns.release(queue));
+        }
+        if own.turns.waiters() + own.turns.len() == 0 {
+            return None;
+        }
+        let due = own.turns.serve(queue, &own.rule, Instant::now());
+        if !calls {
+            state.abandoned.extend(own.turns.balance(queue));
+        }
+        due
+    }
+
+    fn release(state: &mut State) {
+        let State { queue, own, .. } = state;
+        state.abandoned.extend(own.turns.release(queue));
     }
 
     fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
@@ -152,15 +192,32 @@ impl queue::Limit for Rate {
         let (now, options) = (Instant::now(), &shared.limit.options);
         let State { queue, own, .. } = state;
         own.refuse(queue, options, now, 0, Source::DeniedCache);
+        let look = own.turns.looks_at(now);
+        if look.is_some_and(|look| look <= now) {
+            return Next::Run(Box::pin(Arc::clone(shared).look(own.rule)));
+        }
+        let due = own.turns.due().into_iter().chain(look).min();
         if queue.is_empty() {
-            return prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
+            let next = prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
+            return next.at_latest(due);
         }
         if let Some(again) = own.asks_again(queue, now) {
-            return Next::Sleep(again);
+            return Next::Sleep(again).at_latest(due);
         }
         let most = if options.coalesce { MOST_ASKED } else { 1 };
+        if own.rule.is_reserved() && own.turns.is_behind(now) {
+            let Some(room) = own.turns.room(queue) else {
+                return Next::End.at_latest(due);
+            };
+            let asks = own.asks(queue, room, most.min(MOST_RESERVED), now);
+            own.turns.asked = asks.len();
+            return Next::Run(Box::pin(
+                Arc::clone(shared).reserve_for_waiters(own.rule, asks, room),
+            ));
+        }
         let waiters = queue.iter().take(most);
         let costs: Vec<u64> = waiters.map(|waiter| waiter.cost).collect();
+        own.turns.asked = costs.len();
         let queued = costs.iter().copied().fold(0, u64::saturating_add);
         let refill = prefetch.and_then(|it| own.batches.refill(it, queued));
         let this = Arc::clone(shared);
@@ -196,14 +253,34 @@ impl Shared {
         what: &str,
         arguments: &[u64],
     ) -> Result<Reply, StoreError> {
-        Reply::read(rule, &self.call(rule, what, arguments).await?)
+        let value = self.call(rule, what, arguments, identity).await?;
+        Reply::read(rule, &value)
     }
 
-    fn call(&self, rule: &Rule, what: &str, arguments: &[u64]) -> Call {
-        let keys = [self.limit.key.as_str()];
-        self.store.call(rule.script(), &keys, |command| {
+    /// Calls the script with an operation and these arguments, and perhaps with the key of the turns. While a cluster
+    /// moves one of the two keys, the call is made without that one.
+    pub(super) async fn call(
+        &self,
+        rule: &Rule,
+        what: &str,
+        arguments: &[u64],
+        with: impl Fn(Call) -> Call,
+    ) -> Result<Value, StoreError> {
+        let with_arguments = |command: &mut Cmd| {
             command.arg(what).arg(&rule.numbers()).arg(arguments);
-        })
+        };
+        let key = self.limit.key.as_str();
+        let has_turns = rule.has_turns() && ["turns", "reserve", "give"].contains(&what);
+        if has_turns && self.state().own.turns.has_key(Instant::now()) {
+            let keys = [key, &keys::turns(key)];
+            let call = self.store.call_once(rule.script(), &keys, with_arguments);
+            let answer = with(call).await;
+            if answer != Err(StoreError::TryAgain) {
+                return answer;
+            }
+            self.state().own.turns.lose_key(Instant::now());
+        }
+        with(self.store.call(rule.script(), &[key], with_arguments)).await
     }
 
     /// Charges one call alone, between `least` and `n`. Returns the charge, and the time until it
@@ -218,22 +295,30 @@ impl Shared {
     ) -> Result<(Charge, Duration), AcquireError> {
         let charge = move |reply: &Reply| {
             let cost = if least < n { reply.done.min(n) } else { n };
-            (reply.done > 0).then(|| Charge::granted(&rule, reply, cost, 0, Source::Store))
+            (reply.done > 0)
+                .then(|| Charge::granted(&rule, &reply.when_due(), cost, 0, Source::Store))
         };
         // A shutdown waits for the call, and for its refund.
-        let (this, token) = (Arc::clone(self), self.tasks.token());
-        let call = self
-            .call(&rule, what, arguments)
-            .on_abandoned(move |value| {
+        let call = self.call(&rule, what, arguments, |call| {
+            let (this, token) = (Arc::clone(self), self.tasks.token());
+            call.on_abandoned(move |value| {
                 let reply = Reply::read(&rule, &value);
                 let abandoned = reply.ok().and_then(|reply| charge(&reply));
                 queue::Limit::give_back(&this, abandoned.into_iter().collect());
                 drop(token);
-            });
+            })
+        });
         let options = &self.limit.options;
-        match call.await.and_then(|value| Reply::read(&rule, &value)) {
+        let read = async {
+            self.repay(&rule).await?;
+            Reply::read(&rule, &call.await?)
+        };
+        match self.breaker.guard(read).await {
             Ok(reply) => match charge(&reply) {
-                Some(charge) => Ok((charge, reply.wait)),
+                Some(charge) => {
+                    self.charge_share(charge.cost);
+                    Ok((charge, reply.wait))
+                }
                 None => Err(options.denial(Source::Store, reply.wait)),
             },
             Err(error) => match self.fall_back(n, least, error) {
@@ -274,9 +359,8 @@ impl Shared {
             Ticket::Store(grant) => vec![Part { grant, n }],
             Ticket::Cached(end) => self.put_back(end, n),
             Ticket::Local(local) => {
-                if let Some(fallback) = &self.limit.fallback {
-                    let rest = local.cost().saturating_sub(n);
-                    fallback.settle(local, rest);
+                if let Some(share) = &self.limit.share {
+                    share.refund(local, n);
                 }
                 Vec::new()
             }

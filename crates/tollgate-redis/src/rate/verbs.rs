@@ -133,7 +133,7 @@ impl RateLimiter {
             if let Some(wait) = state.own.wait(&state.queue, 1, Instant::now()) {
                 return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
-            if !state.queue.is_empty() {
+            if state.queue.len() + state.own.turns.waiters() > 0 {
                 let wait = state.own.rule.lasting(state.queue.total()).max(SOON);
                 return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
@@ -230,6 +230,7 @@ impl RateLimiter {
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
         let rule = self.shared().state().own.rule;
         let reply = self.shared().ask(&rule, "charge", &[n]).await?;
+        self.shared().charge_share(n);
         Ok(Charge::granted(&rule, &reply, n, 0, Source::Store))
     }
 
@@ -240,6 +241,9 @@ impl RateLimiter {
     /// since the charge, and never more. The refund may be zero if the server's clock was set back since the
     /// charge, or if another [quota](Self::set_quota) was set since then. Logs and windows distinguish their
     /// charges, and are exact in any order.
+    ///
+    /// While [turns](Self#order) or reservations are to come, only the last charge is refunded: the turns keep their times, so
+    /// nobody could use what is refunded. A saturated limit whose callers refund half of each charge uses half of its rate.
     ///
     /// A charge of [prefetched](Self::prefetch) tokens is not refunded if 16 batches were used up after
     /// its own; [`unrefunded`](Self::unrefunded) counts it.
@@ -467,10 +471,10 @@ impl Future for Acquire {
 ///
 /// # Cancel safety
 ///
-/// A reservation that is dropped before `ready` has returned is refunded, as far as it is not paid
-/// off, if it is the last one. Others keep their times, so what is dropped before them stays charged: otherwise the
-/// next reservation would get a time that is taken. The same holds for refunds of charges that were used, while
-/// reservations are to come.
+/// A reservation that is dropped before `ready` has returned is refunded, if it is the last one. With GCRA, the time of
+/// another one is kept for the next reservation or waiter of at most that cost: up to 64 such times. With other algorithms
+/// it stays charged: the reservations behind it keep their times, so the next one would get a time that is taken. The same
+/// holds for refunds of charges that were used, while reservations are to come.
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped is given back"]
 pub struct Reservation {

@@ -8,11 +8,15 @@
 //!    result after the same time again.
 //! 4. [`is_open`](Breaker::is_open) is true until a call has succeeded, also during the probe.
 //!
-//! Only parts that have failed have an entry. Times are arguments: nothing here reads a clock.
+//! 5. A [limit](LimitBreaker) has a breaker of its own, for failures that calls of other limits may not get. Nothing
+//!    else counts for it.
+//!
+//! Only parts that have failed have an entry. Times are arguments, except of [`LimitBreaker::guard`].
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use crate::error::StoreError;
 use crate::script::micros;
 use crate::sync::{Mutex, lock};
 
@@ -45,6 +49,11 @@ impl Breaker {
             longest,
             parts: Mutex::default(),
         }
+    }
+
+    /// Returns a closed breaker with the same settings.
+    pub(super) fn closed(&self) -> Self {
+        Self::new(self.failures, self.shortest, self.longest)
     }
 
     /// Returns whether a call may be made now. The first one after the pause is the probe.
@@ -88,6 +97,38 @@ impl Breaker {
         let pause = self.shortest.saturating_add(more.mul_f64(fastrand::f64()));
         // Bounded, so that it can be added to any time.
         pause.min(YEAR)
+    }
+}
+
+/// The breaker of one limit. Without it a limit whose user has no right for its key would call the server for each
+/// caller, only to be refused.
+#[derive(Debug)]
+pub(crate) struct LimitBreaker(Breaker);
+
+impl LimitBreaker {
+    /// The only part of the breaker.
+    const PART: u16 = 0;
+
+    pub(super) fn new(breaker: Breaker) -> Self {
+        Self(breaker)
+    }
+
+    /// Makes a call, or returns [`BreakerOpen`](StoreError::BreakerOpen) if the last ones have failed for this
+    /// limit. A call that is dropped has no result.
+    pub(crate) async fn guard<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        if !self.0.may_call(Self::PART, Instant::now()) {
+            return Err(StoreError::BreakerOpen);
+        }
+        let answer = call.await;
+        match &answer {
+            Err(error) if error.is_outage_of_limit() => self.0.failed(Self::PART, Instant::now()),
+            Err(error) if !error.is_mistake() => {}
+            _ => self.0.succeeded(Self::PART),
+        }
+        answer
     }
 }
 
@@ -195,6 +236,44 @@ mod tests {
         let pauses: std::collections::BTreeSet<u64> = pauses.collect();
         assert!(pauses.iter().all(|pause| (50..=501).contains(pause)));
         assert!(pauses.len() > 50);
+    }
+
+    #[test]
+    fn guard_counts_failures_of_the_limit_alone() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(async {
+            let limit = LimitBreaker::new(Breaker::new(2, YEAR, YEAR));
+            let call = |answer: Result<u8, StoreError>| limit.guard(async move { answer });
+            for _ in 0..3 {
+                assert_eq!(
+                    call(Err(StoreError::Timeout)).await,
+                    Err(StoreError::Timeout)
+                );
+                assert_eq!(
+                    call(Err(StoreError::WrongType)).await,
+                    Err(StoreError::WrongType)
+                );
+            }
+            assert_eq!(
+                call(Err(StoreError::Forbidden)).await,
+                Err(StoreError::Forbidden)
+            );
+            assert_eq!(call(Ok(7)).await, Ok(7));
+            assert_eq!(
+                call(Err(StoreError::Unknown)).await,
+                Err(StoreError::Unknown)
+            );
+            // An outage of the store tells nothing about the limit.
+            assert_eq!(
+                call(Err(StoreError::Timeout)).await,
+                Err(StoreError::Timeout)
+            );
+            assert_eq!(
+                call(Err(StoreError::Forbidden)).await,
+                Err(StoreError::Forbidden)
+            );
+            assert_eq!(call(Ok(7)).await, Err(StoreError::BreakerOpen));
+        });
     }
 
     const SECOND: Duration = Duration::from_secs(1);

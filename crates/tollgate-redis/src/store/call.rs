@@ -53,6 +53,8 @@ pub(super) struct Progress {
     /// The number of the connection on which the call may have been sent, or the reason why it was
     /// not.
     pub(super) sent: Result<u64, StoreError>,
+    /// Whether the call is repeated while its keys are being moved.
+    pub(super) repeats: bool,
     wanted: Arc<AtomicBool>,
 }
 
@@ -88,6 +90,7 @@ impl Call {
         let wanted = Arc::new(AtomicBool::new(true));
         let progress = Progress {
             sent: Err(StoreError::Unavailable),
+            repeats: true,
             wanted: Arc::clone(&wanted),
         };
         Self {
@@ -253,7 +256,7 @@ impl Store {
         match self.request(command, None, None).await {
             Ok(value) => Ok(Some(texts(&value))),
             // A disabled command has no name that the server knows.
-            Err(StoreError::Forbidden | StoreError::Script) => Ok(None),
+            Err(StoreError::Forbidden | StoreError::Unknown) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -97,7 +97,7 @@ pub(super) async fn connect_to(client: &Client) -> RedisResult<MultiplexedConnec
     match connection.await {
         // Some proxies support only the second version of the protocol, and each reports that with its own
         // text.
-        Err(error) if StoreError::of(&error) == StoreError::Script => {
+        Err(error) if StoreError::of(&error) == StoreError::Unknown => {
             let protocol = info.redis_settings().clone();
             let protocol = protocol.set_protocol(ProtocolVersion::RESP2);
             let client = Client::open(info.clone().set_redis_settings(protocol))?;
@@ -242,8 +242,10 @@ impl Link {
                 Ok(state.up.insert(Connection { wire, number }).clone())
             }
             Ok(Err(error)) => Err(match self.failed(&error) {
+                // A right that is missing for the connection is missing for all calls.
+                StoreError::Forbidden => StoreError::Unauthenticated,
                 // Nothing was sent yet.
-                StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
+                error if error.is_unanswered() || error.is_outage_of_limit() => {
                     StoreError::Unavailable
                 }
                 other => other,
@@ -353,6 +355,6 @@ mod tests {
             };
             assert_eq!(lock(&reason).as_deref(), Some(expected));
         }
-        assert!(StoreError::Unavailable.is_outage());
+        assert!(StoreError::Unavailable.is_outage_of_store());
     }
 }

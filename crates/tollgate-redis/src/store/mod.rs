@@ -26,6 +26,7 @@ use redis::{Client, Cmd, Value};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::breaker::LimitBreaker;
 use self::breaker::{Breaker, ServerClocks};
 use self::call::Progress;
 pub use self::call::Warning;
@@ -272,9 +273,13 @@ impl Store {
     ///
     /// Meanwhile every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one
     /// call is sent as a probe. If it is answered, the breaker closes; if it fails, or has no
-    /// result after the same time again, the breaker opens again. Only errors that make the store unusable
-    /// count as failures, for example a timeout, not the rejection of a single call. Each slot of a cluster
-    /// has its own breaker.
+    /// result after the same time again, the breaker opens again. Only errors that any call would get
+    /// count as failures: a connection that cannot be made, a rejected password, a timeout, a server that is loading
+    /// or read-only. Each slot of a cluster has its own breaker.
+    ///
+    /// Each limit has a breaker of its own as well, with the same settings, for errors that other limits may not get: a
+    /// missing right for a command or a key, a server without memory, an error that this crate does not know.
+    /// [`is_broken`](Self::is_broken) does not include those.
     ///
     /// Times of more than a year count as a year.
     ///
@@ -335,6 +340,11 @@ impl Store {
         self.shared.link.last_failure()
     }
 
+    /// Returns a breaker for the calls of one limit, with the settings of the store's.
+    pub(crate) fn limit_breaker(&self) -> LimitBreaker {
+        LimitBreaker::new(self.shared.breaker.closed())
+    }
+
     /// Returns whether keys are spread over slots; a script sees only one of them.
     pub(crate) fn is_cluster(&self) -> bool {
         self.shared.link.is_cluster()
@@ -377,6 +387,23 @@ impl Store {
         self.request(command, Some(script), keys.first().copied())
     }
 
+    /// Calls a script like [`call`](Self::call). While its keys are being moved, the call ends at once, with
+    /// [`TryAgain`](StoreError::TryAgain).
+    pub(crate) fn call_once(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        arguments: impl FnOnce(&mut Cmd),
+    ) -> Call {
+        let mut command = script.by_digest(keys);
+        arguments(&mut command);
+        let (this, part) = (self.clone(), self.shared.link.part(keys.first().copied()));
+        Call::new(self.runtime(), move |mut progress| {
+            progress.repeats = false;
+            this.requested(command, Some(script), part, progress)
+        })
+    }
+
     /// Sends a command, which may call a script by its digest, to the part that has a key, within
     /// the deadline.
     fn request(&self, command: Cmd, script: Option<&'static Script>, key: Option<&str>) -> Call {
@@ -413,7 +440,7 @@ impl Store {
             }),
         };
         match &answer {
-            Err(error) if error.is_outage() => shared.breaker.failed(part, Instant::now()),
+            Err(error) if error.is_outage_of_store() => shared.breaker.failed(part, Instant::now()),
             _ => {
                 shared.link.answered();
                 shared.breaker.succeeded(part);
@@ -451,13 +478,17 @@ impl Store {
             if failed == StoreError::TryAgain {
                 // Every node that received it rejected it.
                 progress.sent = Err(failed);
-                tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
-                if progress.is_wanted() {
-                    continue;
+                if progress.repeats {
+                    tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
+                    if progress.is_wanted() {
+                        continue;
+                    }
                 }
             }
-            // The address of a server that became a replica may belong to another one by now.
-            if error.is_unrecoverable_error() || failed == StoreError::ReadOnly {
+            // The address of a server that became a replica may belong to another one by now. A connection that
+            // lost its rights has to authenticate again.
+            let is_lost = matches!(failed, StoreError::ReadOnly | StoreError::Unauthenticated);
+            if error.is_unrecoverable_error() || is_lost {
                 link.lost(&connection);
             }
             return Err(failed);

@@ -10,7 +10,7 @@ use tollgate_redis::{RateLimiter, Semaphore, Store};
 use super::help::{PATIENT, charged, ends};
 use crate::support::clock_shim::Clock;
 use crate::support::server::{Server, Setup};
-use crate::support::{algorithms, runtime};
+use crate::support::{algorithms, ask, runtime};
 
 /// Starts a server with its own clock.
 fn server() -> (Server, Clock) {
@@ -154,6 +154,38 @@ fn acquire_of_a_lease_after_the_clock_stepped_is_admitted() {
             let again = leases.try_acquire_many(2).await.unwrap();
             again.release().await.unwrap();
         }
+    });
+}
+
+/// Simulates failovers to a server whose data and clock are behind.
+#[test]
+fn fencing_after_a_failover_to_a_clock_that_is_behind_rises() {
+    let (server, clock) = server();
+    runtime().block_on(async {
+        let semaphore = |store: Store| {
+            let semaphore = Semaphore::new(&store.deadline(PATIENT), "jobs", 1);
+            semaphore.grace(Duration::ZERO)
+        };
+        let (holder, other) = (semaphore(server.store()), semaphore(server.store()));
+        let (mut own, mut fell) = ([0, 0], 0);
+        for seconds in [0, -30, -3_600, 7, -7] {
+            clock.set(seconds);
+            let () = ask(&server, &["FLUSHALL"]);
+            // What one process has sent holds for the other.
+            let mut before = 0;
+            for (semaphore, own) in [&holder, &other].into_iter().zip(&mut own) {
+                let lease = semaphore.acquire().await.unwrap();
+                assert!(lease.fencing() > before.max(*own), "{seconds} s");
+                (before, *own) = (lease.fencing(), lease.fencing());
+                lease.release().await.unwrap();
+            }
+            // A process that has got no number gets one of this server alone.
+            let () = ask(&server, &["FLUSHALL"]);
+            let stranger = semaphore(server.store()).acquire().await.unwrap();
+            fell += u32::from(stranger.fencing() < before);
+            stranger.release().await.unwrap();
+        }
+        assert_eq!(fell, 3, "the clock was behind three times");
     });
 }
 

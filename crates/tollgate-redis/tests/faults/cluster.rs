@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tollgate::{Algorithm, ErrorKind, Throttle, all};
+use tollgate::{Algorithm, ErrorKind, Quota, Throttle, all};
 use tollgate_redis::{LimitSet, RateLimiter, Semaphore, Store, StoreError};
 
 use super::help::{DEADLINE, PATIENT, charged, crowd, ends, failure, recovers, slow, until};
@@ -89,6 +89,46 @@ fn acquire_of_a_log_in_a_cluster_needs_no_tag() {
             limiter.acquire_many(3).await.unwrap();
             assert_eq!(charged(&limiter).await, 3);
         }
+    });
+}
+
+/// The second call waits, for a turn that has a key of its own in the same slot.
+#[test]
+fn acquire_that_waits_in_a_cluster_needs_no_tag() {
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let store = cluster.store().deadline(PATIENT);
+        for key in ["plain", "a}b{c}", "{}x", "{t}:{u}", "{t}"] {
+            let limiter = RateLimiter::new(&store, key, Quota::per_second(100));
+            let first = limiter.acquire().await.unwrap();
+            let second = limiter.acquire().await.unwrap();
+            assert!(second.at() >= first.at() + Duration::from_millis(10));
+        }
+    });
+}
+
+/// The slot has the key of the limit on one node, and the key of its turns nowhere.
+#[test]
+fn acquire_that_waits_while_a_slot_moves_succeeds() {
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let store = cluster.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", Quota::per_second(100));
+        until(async || limiter.try_acquire().await.is_ok()).await;
+        let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+        let to = (from + 1) % 3;
+        cluster.begin(slot, from, to);
+        let mut last = limiter.acquire().await.unwrap();
+        for round in 0..20 {
+            if round == 10 {
+                cluster.migrate(&cluster.keys_like(from, "k"), from, to);
+            }
+            let next = limiter.acquire().await.unwrap();
+            assert!(next.at() >= last.at() + Duration::from_millis(10));
+            last = next;
+        }
+        cluster.finish(slot, to);
+        limiter.acquire().await.unwrap();
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{AcquireError, Algorithm};
+use tollgate::{AcquireError, Algorithm, Quota};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, Semaphore, Store, StoreError, Warning};
 
 #[cfg(feature = "cluster")]
@@ -61,6 +61,11 @@ async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
         limiter.refund(all).await?;
     }
 
+    // The second call waits for a turn.
+    let waits = RateLimiter::new(store, "app:waits", Quota::per_second(100));
+    waits.acquire().await.map_err(failed)?;
+    waits.acquire().await.map_err(failed)?;
+
     let set = LimitSet::new(store).limit("app:gcra", slow(60)).limit_by(
         Algorithm::SlidingLog,
         "app:sliding-log",
@@ -104,7 +109,8 @@ fn again(server: &Server) -> redis::RedisResult<()> {
         // One permit, for a second, at once, whenever the call is executed.
         call.arg("acquire")
             .arg(&[1, 1_000_000, 0, 1_000_000, u64::MAX]);
-        call.arg("id").arg(&[1, 0, 0]);
+        // No number was seen before.
+        call.arg(0).arg("id").arg(&[1, 0, 0]);
         let granted: Vec<u64> = call.query(&mut connection)?;
         assert_eq!(granted[2..], [0, granted[3], 0], "{granted:?}");
     }

@@ -7,13 +7,20 @@ use proptest::test_runner::TestRunner;
 use crate::support::cases;
 use crate::support::server::Server;
 
-/// Returns the script, with a key as its clock.
-fn script() -> String {
+/// The first version of the script: a request sends no number that it has seen, and a renewal is of one lease. Both
+/// versions run in one fleet while it is updated.
+const FIRST: &str = include_str!("version_1.lua");
+
+const CURRENT: &str = concat!(
+    include_str!("../../src/lua/prelude.lua"),
+    include_str!("../../src/lua/lease.lua")
+);
+
+/// Returns a script with a key as its clock.
+fn script(text: &str) -> String {
     let real = "redis.call('TIME')";
-    let prelude = include_str!("../../src/lua/prelude.lua");
-    assert_eq!(prelude.matches(real).count(), 1);
-    let prelude = prelude.replace(real, "{ 0, redis.call('GET', 'clock') }");
-    format!("{prelude}\n{}\n", include_str!("../../src/lua/lease.lua"))
+    assert_eq!(text.matches(real).count(), 1);
+    text.replace(real, "{ 0, redis.call('GET', 'clock') }")
 }
 
 /// A ttl in microseconds that is long enough that no key expires in real time while a case runs.
@@ -90,6 +97,8 @@ struct Model {
     now: i64,
     permits: i64,
     grace: i64,
+    /// The highest number that the callers have seen and send, or 0.
+    seen: i64,
     leases: Vec<Lease>,
     tickets: Vec<Ticket>,
     kept: Kept,
@@ -148,7 +157,7 @@ impl Model {
     }
 
     fn following(&self, call: &mut Call) -> i64 {
-        call.kept.last = self.now.max(call.kept.last + 1);
+        call.kept.last = self.now.max(call.kept.last.max(self.seen) + 1);
         call.writes = true;
         call.kept.last
     }
@@ -305,7 +314,10 @@ impl Model {
 /// The server, as the client of a test sees it.
 struct Real {
     connection: redis::Connection,
-    script: String,
+    current: String,
+    first: String,
+    /// The next calls are those of the first version.
+    is_first: bool,
 }
 
 const KEYS: [&str; 6] = ["k", "f", "q", "e", "s", "born"];
@@ -327,15 +339,21 @@ impl Real {
     /// Makes a call that must be executed by `last`.
     fn call_by(&mut self, model: &Model, last: i64, what: &str, rest: &[String]) -> Vec<i64> {
         let mut command = redis::cmd("EVAL");
-        command.arg(&self.script).arg(KEYS.len()).arg(&KEYS);
+        let script = if self.is_first {
+            &self.first
+        } else {
+            &self.current
+        };
+        command.arg(script).arg(KEYS.len()).arg(&KEYS);
         command.arg(what).arg(model.permits).arg(TTL);
         command.arg(model.grace).arg(LIFE).arg(last).arg(rest);
         command.query(&mut self.connection).unwrap()
     }
 }
 
-/// Runs one case. Each caller knows its ticket and its last fencing number.
-fn run(real: &mut Real, grace: i64, steps: &[Step]) {
+/// Runs one case. Each caller knows its ticket and its last fencing number. The callers are one process, which sends
+/// the highest number that it has seen, or processes that have seen none.
+fn run(real: &mut Real, grace: i64, is_one: bool, steps: &[(bool, Step)]) {
     let mut model = Model {
         now: START,
         permits: 3,
@@ -346,8 +364,18 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
     real.set_clock(model.now);
     let (mut tickets, mut fencing) = ([0; COSTS.len()], [0; COSTS.len()]);
     let (mut went_back, mut greatest) = (false, 0);
-    for step in steps {
+    let mut seen = 0;
+    for (is_first, step) in steps {
+        let is_late = matches!(step, Step::Late(..));
+        real.is_first = *is_first && !is_late;
+        model.seen = if real.is_first { 0 } else { seen };
         match step {
+            Step::Renew(all) | Step::Assert(all) if *is_first => {
+                let who = all[0];
+                let [n, fencing_of] = [COSTS[who], fencing[who]].map(|number| number.to_string());
+                let reply = real.call(&model, "renew", &[name(who), n, fencing_of]);
+                assert_eq!(reply, model.assert(&[who], &fencing));
+            }
             Step::Pass(time) => {
                 model.now += time;
                 real.set_clock(model.now);
@@ -383,7 +411,10 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                 for what in ["acquire", "renew", "assert"] {
                     let fencing = fencing[*who].to_string();
                     let rest = match what {
-                        "acquire" => vec![id.clone(), n.clone(), "0".to_owned(), "1".to_owned()],
+                        "acquire" => {
+                            let [seen, none, stays] = ["0", "0", "1"].map(str::to_owned);
+                            vec![seen, id.clone(), n.clone(), none, stays]
+                        }
                         "renew" => vec![fencing, id.clone()],
                         _ => vec![id.clone(), n.clone(), fencing],
                     };
@@ -424,15 +455,14 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                     .iter()
                     .map(|(who, stays)| (*who, tickets[*who], *stays))
                     .collect();
-                let rest: Vec<_> = asked
-                    .iter()
-                    .flat_map(|(who, ticket, stays)| {
-                        let numbers = [COSTS[*who], *ticket, i64::from(*stays)];
-                        [name(*who)]
-                            .into_iter()
-                            .chain(numbers.map(|number| number.to_string()))
-                    })
-                    .collect();
+                let rest = asked.iter().flat_map(|(who, ticket, stays)| {
+                    let numbers = [COSTS[*who], *ticket, i64::from(*stays)];
+                    [name(*who)]
+                        .into_iter()
+                        .chain(numbers.map(|number| number.to_string()))
+                });
+                let number = (!is_first).then(|| seen.to_string());
+                let rest: Vec<_> = number.into_iter().chain(rest).collect();
                 let before: Vec<_> = asked.iter().map(|(who, ..)| fencing[*who]).collect();
                 let held = model.held();
                 let reply = real.call(&model, "acquire", &rest);
@@ -446,9 +476,12 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                     fencing[*who] = granted;
                     // Never more permits are held than exist, except those that were held before.
                     assert!(model.held() <= model.permits.max(held));
-                    assert!(granted > greatest || went_back);
+                    assert!(granted > greatest || went_back && (*is_first || !is_one));
                 }
                 greatest = fencing.iter().copied().fold(greatest, i64::max);
+                if is_one {
+                    seen = tickets.iter().copied().fold(greatest.max(seen), i64::max);
+                }
             }
         }
         let members: i64 = redis::cmd("ZCARD")
@@ -464,18 +497,26 @@ fn name(who: usize) -> String {
 }
 
 #[test]
-fn script_of_random_steps_does_as_the_model() {
+fn scripts_of_both_versions_on_random_steps_do_as_the_model() {
     let server = Server::start();
     let real = std::cell::RefCell::new(Real {
         connection: server.connection(),
-        script: script(),
+        current: script(CURRENT),
+        first: script(FIRST),
+        is_first: false,
     });
     let grace = prop_oneof![Just(0), Just(TTL), 0..TTL * 2];
-    let steps = proptest::collection::vec(step(), 1..60);
+    // In half of the cases there is only the current version.
+    let steps = prop_oneof![Just(0.0), Just(0.5)].prop_flat_map(|first| {
+        proptest::collection::vec((prop::bool::weighted(first), step()), 1..60)
+    });
     TestRunner::new(cases(300))
-        .run(&(grace, steps), |(grace, steps)| {
-            run(&mut real.borrow_mut(), grace, &steps);
-            Ok(())
-        })
+        .run(
+            &(grace, prop::bool::ANY, steps),
+            |(grace, is_one, steps)| {
+                run(&mut real.borrow_mut(), grace, is_one, &steps);
+                Ok(())
+            },
+        )
         .unwrap();
 }

@@ -24,6 +24,14 @@ pub(crate) struct Answer {
     pub(crate) ticket: [u64; 2],
 }
 
+/// The decision about a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) wait: u64,
+    /// `None` if it would be due too late.
+    pub(crate) ticket: Option<[u64; 2]>,
+}
+
 /// The arguments of a script about a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
@@ -55,7 +63,7 @@ fn connection() -> MutexGuard<'static, Connection> {
 
 /// The changes of the scripts: the file, the text, and its replacement. With them the clock of the test
 /// decides, and the server expires no key by its own clock.
-const CHANGES: [(&str, &str, &str); 6] = [
+const CHANGES: [(&str, &str, &str); 7] = [
     (
         QUICK,
         "local time = redis.call('TIME')\n  local micros = time[2]\n  if #micros < 6 then micros = string.format('%06d', micros) end\n  local text = time[1] .. micros",
@@ -86,10 +94,16 @@ const CHANGES: [(&str, &str, &str); 6] = [
         "redis.call('PEXPIRE', key, millis(reset))",
         "redis.call('SET', 'kept', millis(reset))",
     ),
+    (
+        TURNS,
+        "redis.call('PEXPIRE', key, millis(limit.reset()))",
+        "redis.call('SET', 'turns kept', millis(limit.reset()))",
+    ),
 ];
 
 const QUICK: &str = include_str!("../../src/lua/quick.lua");
 const PRELUDE: &str = include_str!("../../src/lua/prelude.lua");
+const TURNS: &str = include_str!("../../src/lua/turns.lua");
 const LOG: &str = include_str!("../../src/lua/log.lua");
 
 /// Returns the script of these files, with the changes.
@@ -107,12 +121,12 @@ fn text(files: &[&str]) -> String {
     changed.collect::<Vec<_>>().join("\n")
 }
 
-fn number(value: &redis::Value) -> u64 {
+fn number(value: &redis::Value) -> i64 {
     redis::from_redis_value_ref(value).unwrap()
 }
 
 /// Returns the full reply of the script, derived from the value that it wrote.
-fn from_quick(told: Told, done: u64, wait: u64, written: &redis::Value) -> [u64; 7] {
+fn from_quick(told: Told, done: i64, wait: i64, written: &redis::Value) -> [i64; 7] {
     let written: String = redis::from_redis_value_ref(written).unwrap();
     let numbers = written.strip_prefix("d:").unwrap().split(':');
     let numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
@@ -122,6 +136,7 @@ fn from_quick(told: Told, done: u64, wait: u64, written: &redis::Value) -> [u64;
     assert_eq!(unit, told.period);
     let free = (told.burst * unit - owed) / unit;
     let reset = owed.div_ceil(told.count);
+    let [now, free, reset, position, made] = [now, free, reset, position, made].map(|it| it as i64);
     [done, now, wait, free, reset, position, made]
 }
 
@@ -131,9 +146,9 @@ impl Engine {
         let _: () = redis::cmd("FLUSHALL").query(&mut *connection).unwrap();
         let end = include_str!("../../src/lua/one.lua");
         let debt = include_str!("../../src/lua/debt.lua");
-        let whole = text(&[PRELUDE, debt, end]);
+        let whole = text(&[PRELUDE, debt, TURNS, end]);
         let text = [
-            text(&[QUICK, PRELUDE, debt, end]),
+            text(&[QUICK, PRELUDE, debt, TURNS, end]),
             text(&[PRELUDE, include_str!("../../src/lua/window.lua"), end]),
             text(&[PRELUDE, LOG, end]),
         ];
@@ -161,6 +176,29 @@ impl Engine {
         self.run(&text, "k", told, what, arguments)
     }
 
+    /// Calls for turns of these costs, each with the time within which it is due, for a process that holds `held` turns and
+    /// may hold `room` units more. Returns the number of processes that hold turns, and each decision.
+    pub(crate) fn turns(
+        &mut self,
+        told: Told,
+        [id, held, room]: [u64; 3],
+        asks: &[[u64; 2]],
+    ) -> (u64, Vec<Turn>) {
+        let asks = asks.iter().flat_map(|[n, within]| [*n, 1, *within]);
+        let arguments: Vec<u64> = [id, held, room].into_iter().chain(asks).collect();
+        let text = self.text[told.kind as usize].clone();
+        let numbers = self.numbers(&text, "k", told, "turns", &arguments);
+        let (turns, []) = numbers[8..].as_chunks() else {
+            panic!("{numbers:?}");
+        };
+        assert_eq!(turns.len() as i64, numbers[0]);
+        let turns = turns.iter().map(|&[wait, position]| Turn {
+            wait: wait as u64,
+            ticket: (position >= 0).then_some([position as u64, numbers[6] as u64]),
+        });
+        (numbers[7] as u64, turns.collect())
+    }
+
     /// Calls the whole rule that keeps a debt, with another key.
     pub(crate) fn call_whole(&mut self, told: Told, what: &str, arguments: &[u64]) -> Answer {
         let text = self.whole.clone();
@@ -168,16 +206,43 @@ impl Engine {
     }
 
     fn run(&mut self, text: &str, key: &str, told: Told, what: &str, arguments: &[u64]) -> Answer {
+        let numbers = self.numbers(text, key, told, what, arguments);
+        let numbers: Vec<u64> = numbers.iter().map(|it| (*it).try_into().unwrap()).collect();
+        let [done, _, wait, free, reset, position, made] = numbers[..] else {
+            panic!("{numbers:?}");
+        };
+        Answer {
+            done,
+            wait,
+            free,
+            reset,
+            ticket: [position, made],
+        }
+    }
+
+    fn numbers(
+        &mut self,
+        text: &str,
+        key: &str,
+        told: Told,
+        what: &str,
+        arguments: &[u64],
+    ) -> Vec<i64> {
         // Combines equal costs into pairs of a cost and a number.
         let runs = arguments.chunk_by(|one, next| what == "take" && one == next);
         let arguments: Vec<u64> = match what {
             "take" => runs.flat_map(|run| [run[0], run.len() as u64]).collect(),
             _ => arguments.to_vec(),
         };
+        let has_turns = told.kind == Kind::Debt && !told.step;
+        let keys = match what {
+            "turns" | "reserve" | "give" if has_turns => &[key, "turns"][..],
+            _ => &[key],
+        };
         let answer: Vec<redis::Value> = redis::cmd("EVAL")
             .arg(text)
-            .arg(1)
-            .arg(key)
+            .arg(keys.len())
+            .arg(keys)
             .arg(what)
             .arg(told.count)
             .arg(told.period)
@@ -186,18 +251,20 @@ impl Engine {
             .arg(arguments)
             .query(&mut *self.connection)
             .unwrap();
-        let [done, now, wait, free, reset, position, made] = match &answer[..] {
-            [done, wait, written] => from_quick(told, number(done), number(wait), written),
-            _ => <[u64; 7]>::try_from(answer.iter().map(number).collect::<Vec<_>>()).unwrap(),
+        let numbers = match &answer[..] {
+            [done, wait, written] => from_quick(told, number(done), number(wait), written).to_vec(),
+            _ => answer.iter().map(number).collect(),
         };
-        assert_eq!(now, self.now);
-        Answer {
-            done,
-            wait,
-            free,
-            reset,
-            ticket: [position, made],
-        }
+        assert_eq!(numbers[1], self.now as i64);
+        numbers
+    }
+
+    /// Deletes the key of the limit.
+    pub(crate) fn delete(&mut self) {
+        let () = redis::cmd("DEL")
+            .arg("k")
+            .query(&mut *self.connection)
+            .unwrap();
     }
 
     /// Returns how often the server ran a command during a call.

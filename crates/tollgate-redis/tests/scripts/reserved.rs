@@ -23,6 +23,8 @@ enum Step {
     /// Takes this number at once, if there are so many.
     Take(u64),
     Reserve(u64),
+    /// Asks for the turns of a queue with these costs and times.
+    Turns([u64; 3], u64, [u64; 2]),
     /// Gives a turn back that is to come.
     Leave(prop::sample::Index),
     /// Refunds a turn that may have been used.
@@ -34,7 +36,9 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (1..4_u64).prop_map(Step::Take),
-        6 => (1..4_u64).prop_map(Step::Reserve),
+        4 => (1..4_u64).prop_map(Step::Reserve),
+        3 => ([1..4_u64, 1..4, 1..4], 0..6_u64, [0..3_000_u64, 0..9_000])
+            .prop_map(|(costs, room, within)| Step::Turns(costs, room, within)),
         3 => any::<prop::sample::Index>().prop_map(Step::Leave),
         1 => any::<prop::sample::Index>().prop_map(Step::Refund),
         1 => (1..5_usize).prop_map(Step::Goodbye),
@@ -103,12 +107,28 @@ proptest! {
                 let n = n.min(told.burst);
                 let answer = engine.call(told, what, &[&[n], rest].concat());
                 let [position, made] = answer.ticket;
-                let ticket = [n, position, made, now];
-                (answer.done > 0).then_some(Turn { n, at: now + answer.wait, ticket, is_refunded: false })
+                let at = now + answer.wait;
+                let ticket = [n, position, made, at];
+                (answer.done > 0).then_some(Turn { n, at, ticket, is_refunded: false })
             };
             match step {
                 Step::Take(n) => turns.extend(made("take", n, &[])),
                 Step::Reserve(n) => turns.extend(made("reserve", n, &[1 << 40])),
+                Step::Turns(costs, room, [one, other]) if told.kind == Kind::Debt && !told.step => {
+                    let asks = [0, 1, 2].map(|it| [costs[it].min(told.burst), [one, other, 1 << 40][it]]);
+                    let (_, decided) = engine.turns(told, [7, 0, room], &asks);
+                    for ([n, within], turn) in asks.into_iter().zip(decided) {
+                        prop_assert_eq!(turn.wait <= within, turn.ticket.is_some());
+                        let at = now + turn.wait;
+                        turns.extend(turn.ticket.map(|[position, made]| Turn {
+                            n,
+                            at,
+                            ticket: [n, position, made, at],
+                            is_refunded: false,
+                        }));
+                    }
+                }
+                Step::Turns(..) => {}
                 Step::Leave(index) => {
                     let mut coming: Vec<_> = turns.iter_mut().filter(|it| !it.is_refunded && it.at > now).collect();
                     if !coming.is_empty() {
@@ -156,8 +176,8 @@ fn of(kind: Kind, step: bool, count: u64, period: u64) -> Told {
 /// The third of six reservations is given back.
 #[test]
 fn give_in_the_middle_leaves_no_two_reservations_at_one_time() {
-    for kind in [Kind::Debt, Kind::Window, Kind::Log] {
-        let told = of(kind, kind != Kind::Debt, 1, 100_000);
+    for (kind, step) in KINDS {
+        let told = of(kind, step, 1, 100_000);
         let mut engine = Engine::new(BEGIN);
         let mut now = BEGIN;
         let mut reserve = |engine: &mut Engine| {
@@ -165,12 +185,19 @@ fn give_in_the_middle_leaves_no_two_reservations_at_one_time() {
             engine.set(now);
             let answer = engine.call(told, "reserve", &[1, 1 << 40]);
             let [position, made] = answer.ticket;
-            (now + answer.wait, [1, position, made, now])
+            let at = now + answer.wait;
+            (at, [1, position, made, at])
         };
         let six: Vec<_> = (0..6).map(|_| reserve(&mut engine)).collect();
         assert_eq!(engine.call(told, "give", &six[2].1).done, 0);
         let (next, _) = reserve(&mut engine);
-        assert!(next >= six[5].0 + 100_000, "{kind:?}: {next} {six:?}");
+        if step {
+            assert!(next >= six[5].0 + 100_000, "{kind:?}: {next} {six:?}");
+        } else {
+            assert_eq!(next, six[2].0);
+            let (after, _) = reserve(&mut engine);
+            assert_eq!(after, six[5].0 + 100_000);
+        }
     }
 }
 
@@ -182,7 +209,10 @@ fn give_of_the_last_reservations_makes_room_for_the_next() {
         let mut engine = Engine::new(BEGIN);
         let reserve = |engine: &mut Engine| engine.call(told, "reserve", &[1, 1 << 40]);
         let four = [(); 4].map(|()| reserve(&mut engine));
-        let tickets = [2, 3].map(|it: usize| [1, four[it].ticket[0], four[it].ticket[1], BEGIN]);
+        let tickets = [2, 3].map(|it: usize| {
+            let [position, made] = four[it].ticket;
+            [1, position, made, BEGIN + four[it].wait]
+        });
         assert_eq!(engine.call(told, "give", tickets.as_flattened()).done, 2);
         assert_eq!(reserve(&mut engine).wait, four[2].wait);
     }
@@ -211,7 +241,7 @@ fn give_of_the_last_reservation_again_and_again_changes_no_wait() {
                 let answer = engine.call(told, "reserve", &[n, 1 << 40]);
                 let [position, made] = answer.ticket;
                 waits.push(now + answer.wait);
-                engine.call(told, "give", &[n, position, made, now]);
+                engine.call(told, "give", &[n, position, made, now + answer.wait]);
                 let free = engine.call(told, "peek", &[1]).free;
                 assert_eq!(free, count - count.div_ceil(2), "{told:?}");
             }
@@ -231,8 +261,13 @@ fn give_after_all_reservations_were_given_back_refunds() {
         let mut engine = Engine::new(BEGIN);
         let first = engine.call(told, "take", &[2]).ticket;
         engine.set(BEGIN + 1);
-        let reserved = engine.call(told, "reserve", &[4, 1 << 40]).ticket;
-        engine.call(told, "give", &[4, reserved[0], reserved[1], BEGIN + 1]);
+        let reserved = engine.call(told, "reserve", &[4, 1 << 40]);
+        let [position, made] = reserved.ticket;
+        engine.call(
+            told,
+            "give",
+            &[4, position, made, BEGIN + 1 + reserved.wait],
+        );
         engine.set(BEGIN + 2);
         engine.call(told, "take", &[1]);
         assert_eq!(
@@ -268,4 +303,122 @@ fn give_after_the_clock_was_set_back_refunds_when_no_reservation_is_to_come() {
             "{told:?}"
         );
     }
+}
+
+/// The limit of the tests below: a unit each millisecond.
+fn even(burst: u64) -> Told {
+    Told {
+        burst,
+        ..of(Kind::Debt, false, 1, 1_000)
+    }
+}
+
+const EVER: u64 = 1 << 40;
+
+#[test]
+fn turns_of_a_queue_are_what_is_there_now_and_then_one_after_the_other() {
+    let mut engine = Engine::new(BEGIN);
+    let (holders, turns) = engine.turns(even(3), [1, 0, 2], &[[1, EVER]; 8]);
+    assert_eq!(holders, 1);
+    let waits: Vec<_> = turns.iter().map(|turn| turn.wait).collect();
+    assert_eq!(waits, [0, 0, 0, 1_000, 2_000], "a room of two");
+    // A process without a turn gets one, whatever it costs.
+    let (holders, turns) = engine.turns(even(3), [2, 0, 1], &[[3, EVER], [1, EVER]]);
+    assert_eq!((holders, turns.len(), turns[0].wait), (2, 1, 5_000));
+    // It has one, and no room.
+    assert_eq!(engine.turns(even(3), [2, 1, 0], &[[1, EVER]]), (2, vec![]));
+    engine.set(BEGIN + 2_001);
+    assert_eq!(engine.turns(even(3), [3, 0, 1], &[[1, EVER]]).0, 2);
+}
+
+#[test]
+fn turns_that_would_be_due_too_late_charge_nothing() {
+    let mut engine = Engine::new(BEGIN);
+    let asks = [[1, 0], [1, 0], [1, 999], [1, 1_000], [1, 1_999], [1, EVER]];
+    let (_, turns) = engine.turns(even(1), [1, 0, 9], &asks);
+    let turns: Vec<_> = turns
+        .iter()
+        .map(|it| (it.wait, it.ticket.is_some()))
+        .collect();
+    let late = |wait| (wait, false);
+    assert_eq!(
+        turns,
+        [
+            (0, true),
+            late(1_000),
+            late(1_000),
+            (1_000, true),
+            late(2_000),
+            (2_000, true)
+        ]
+    );
+}
+
+/// Reserves turns of these costs, at a microsecond, and returns the arguments of their refunds.
+fn reserved(engine: &mut Engine, told: Told, costs: &[u64]) -> Vec<[u64; 4]> {
+    let asks: Vec<_> = costs.iter().map(|n| [*n, EVER]).collect();
+    let (_, turns) = engine.turns(told, [1, 0, EVER], &asks);
+    let tickets = turns.iter().zip(costs).map(|(turn, n)| {
+        let [position, made] = turn.ticket.unwrap();
+        [*n, position, made, BEGIN + turn.wait]
+    });
+    tickets.collect()
+}
+
+#[test]
+fn turns_after_one_in_the_middle_was_given_back_take_its_tick_in_parts() {
+    let mut engine = Engine::new(BEGIN);
+    let told = even(4);
+    let tickets = reserved(&mut engine, told, &[4, 4, 4, 4]);
+    assert_eq!(engine.call(told, "give", &tickets[2]).done, 0);
+    let ticks: Vec<_> = reserved(&mut engine, told, &[1, 2, 4, 1]);
+    let ticks: Vec<_> = ticks.iter().map(|ticket| ticket[3] - BEGIN).collect();
+    // The third was due at 8 ms. What is left of it is too little for 4.
+    assert_eq!(ticks, [8_000, 9_000, 16_000, 11_000]);
+    assert_eq!(engine.call(told, "peek", &[1]).reset, 20_000);
+}
+
+#[test]
+fn turns_after_many_were_given_back_take_the_earliest_64() {
+    let mut engine = Engine::new(BEGIN);
+    let told = even(1);
+    let tickets = reserved(&mut engine, told, &[1; 80]);
+    // The later half first, so that a full list drops its latest tick.
+    for ticket in tickets[41..79].iter().chain(&tickets[1..41]) {
+        engine.call(told, "give", ticket);
+    }
+    let ticks = reserved(&mut engine, told, &[1; 65]);
+    let ticks: Vec<_> = ticks
+        .iter()
+        .map(|ticket| (ticket[3] - BEGIN) / 1_000)
+        .collect();
+    assert_eq!(ticks, (1..65).chain([80]).collect::<Vec<_>>());
+}
+
+/// The turns of a limit that was lost are not those of the next one.
+#[test]
+fn turns_of_a_limit_that_was_lost_leave_no_open_ticks() {
+    let mut engine = Engine::new(BEGIN);
+    let told = even(1);
+    let tickets = reserved(&mut engine, told, &[1; 9]);
+    engine.call(told, "give", &tickets[3]);
+    engine.set(BEGIN + 1);
+    engine.delete();
+    let (holders, turns) = engine.turns(told, [2, 0, 9], &[[1, EVER]; 5]);
+    let waits: Vec<_> = turns.iter().map(|turn| turn.wait).collect();
+    assert_eq!(
+        (holders, &waits[..]),
+        (1, &[0, 1_000, 2_000, 3_000, 4_000][..])
+    );
+    assert_eq!(engine.call(told, "give", &tickets[4]).done, 0);
+}
+
+/// A process that ends gives back all its turns in one call; the limit is as if they had never been.
+#[test]
+fn give_of_all_turns_leaves_no_debt_behind() {
+    let mut engine = Engine::new(BEGIN);
+    let told = even(2);
+    let tickets = reserved(&mut engine, told, &[2, 1, 2, 1, 1]);
+    let given = engine.call(told, "give", tickets[1..].as_flattened());
+    assert_eq!((given.done, given.free, given.reset), (5, 0, 2_000));
 }

@@ -3,6 +3,7 @@
 pub(crate) mod clock_shim;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
+pub(crate) mod scripted;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 

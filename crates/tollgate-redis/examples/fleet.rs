@@ -1,0 +1,248 @@
+//! Measures a fleet whose processes wait for one rate: the part of the rate that is used, the requests for each admission,
+//! the shares of near and of far processes, and whether any tick is above the bound.
+//!
+//! A process is a store with a connection of its own. Half of them are far: behind a network that delays replies.
+//!
+//! ```sh
+//! cargo run --release -p tollgate-redis --example fleet -- processes=200 rate=100 seconds=30 far=10
+//! ```
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use redis_on_loopback::Server;
+use redis_on_loopback::proxy::{Mode, Proxy};
+use tollgate::Quota;
+use tollgate_redis::{RateLimiter, Store};
+
+#[derive(Clone, Copy)]
+struct Setup {
+    processes: usize,
+    rate: u64,
+    burst: u64,
+    seconds: u64,
+    /// The callers of each process that wait at a time.
+    waiters: usize,
+    /// The way to the far half and back, in milliseconds.
+    far: u64,
+    /// In milliseconds.
+    horizon: u64,
+    /// The mean time after which a caller leaves, in milliseconds; 0 for never.
+    leave: u64,
+    /// The longest timeout of a caller, in milliseconds; 0 for none.
+    timeout: u64,
+    /// The number of processes that end in a second; others come in their place.
+    churn: u64,
+}
+
+/// An admission: its tick and its process.
+type Admission = (u64, usize);
+
+/// All stores that were made.
+type Stores = Arc<Mutex<Vec<Store>>>;
+
+fn calls(stores: &Stores) -> u64 {
+    let stores = stores.lock().unwrap_or_else(PoisonError::into_inner);
+    stores.iter().map(Store::calls).sum()
+}
+
+impl Setup {
+    /// Admissions and requests count after the first five seconds, or after a quarter of the time.
+    fn warm_up(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+            .div_f64(4.0)
+            .min(Duration::from_secs(5))
+    }
+
+    /// How long they count.
+    fn counted(&self) -> Duration {
+        Duration::from_secs(self.seconds) - self.warm_up() - Duration::from_millis(500)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut given = HashMap::new();
+    for argument in std::env::args().skip(1) {
+        let (name, value) = argument.split_once('=').ok_or("name=value")?;
+        given.insert(name.to_owned(), value.parse::<u64>()?);
+    }
+    let mut value = |name: &str, default| given.remove(name).unwrap_or(default);
+    let setup = Setup {
+        processes: value("processes", 200) as usize,
+        rate: value("rate", 100),
+        burst: value("burst", 1),
+        seconds: value("seconds", 30),
+        waiters: value("waiters", 5) as usize,
+        far: value("far", 0),
+        horizon: value("horizon", 250),
+        leave: value("leave", 0),
+        timeout: value("timeout", 0),
+        churn: value("churn", 0),
+    };
+    assert!(given.is_empty(), "not known: {given:?}");
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build()?;
+    runtime.block_on(run(&setup));
+    Ok(())
+}
+
+async fn run(setup: &Setup) {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port()).await;
+    proxy.set(Mode::Delay(Duration::from_millis(setup.far)));
+    let end = Instant::now() + Duration::from_secs(setup.seconds);
+    let begin = now();
+    let mut processes = Vec::new();
+    let stores = Stores::default();
+    for index in 0..setup.processes {
+        let lives = Some(setup.churn).filter(|churn| *churn > 0);
+        // In turn, so that `churn` of them end in each second.
+        let life = lives.map(|churn| {
+            let all = setup.processes as f64 / churn as f64;
+            (all, all * (index + 1) as f64 / setup.processes as f64)
+        });
+        let is_far = setup.far > 0 && index % 2 == 1;
+        let address = if is_far {
+            proxy.address()
+        } else {
+            server.address()
+        };
+        let stores = Arc::clone(&stores);
+        processes.push(tokio::spawn(process(
+            *setup,
+            index,
+            (address, stores),
+            life,
+            end,
+        )));
+    }
+    tokio::time::sleep(setup.warm_up()).await;
+    let before = calls(&stores);
+    tokio::time::sleep(setup.counted()).await;
+    let calls = calls(&stores) - before;
+    let mut admissions = Vec::<Admission>::new();
+    for process in processes {
+        admissions.extend(process.await.expect("a process panics"));
+    }
+    report(setup, admissions, begin, calls);
+}
+
+impl Setup {
+    fn limiter(&self, store: &Store) -> RateLimiter {
+        let quota = Quota::per_second(self.rate).burst(self.burst);
+        RateLimiter::new(store, "fleet", quota).horizon(Duration::from_millis(self.horizon))
+    }
+}
+
+/// Runs a process until the end, or until its life is over and another one takes its place.
+async fn process(
+    setup: Setup,
+    index: usize,
+    (address, stores): (String, Stores),
+    life: Option<(f64, f64)>,
+    end: Instant,
+) -> Vec<Admission> {
+    let mut admissions = Vec::new();
+    let mut ends = life.map(|(_, first)| Instant::now() + Duration::from_secs_f64(first));
+    while Instant::now() < end {
+        let store = Store::new(&address)
+            .expect("an address")
+            .deadline(Duration::from_secs(2));
+        stores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(store.clone());
+        let limiter = setup.limiter(&store);
+        let until = ends.map_or(end, |ends| ends.min(end));
+        let callers =
+            (0..setup.waiters).map(|_| tokio::spawn(caller(limiter.clone(), index, setup, until)));
+        for caller in callers.collect::<Vec<_>>() {
+            admissions.extend(caller.await.expect("a caller panics"));
+        }
+        // Says goodbye.
+        limiter.shutdown().await;
+        ends = life.map(|(whole, _)| Instant::now() + Duration::from_secs_f64(whole));
+    }
+    admissions
+}
+
+async fn caller(
+    limiter: RateLimiter,
+    index: usize,
+    setup: Setup,
+    until: Instant,
+) -> Vec<Admission> {
+    let mut admissions = Vec::new();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return admissions;
+        }
+        let time = match (setup.leave, setup.timeout) {
+            (0, 0) => Duration::MAX,
+            (0, most) => Duration::from_secs_f64(fastrand::f64() * most as f64 / 1000.0),
+            (mean, _) => {
+                Duration::from_secs_f64(-fastrand::f64().max(1e-9).ln() * mean as f64 / 1000.0)
+            }
+        };
+        let answer = if setup.timeout > 0 {
+            let answer = limiter.acquire().timeout(time.min(left)).await;
+            if answer.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            answer.ok()
+        } else {
+            let waits = tokio::time::timeout(time.min(left), async { limiter.acquire().await });
+            waits.await.ok().and_then(Result::ok)
+        };
+        admissions.extend(answer.map(|charge| (since_epoch(charge.at()), index)));
+    }
+}
+
+fn now() -> u64 {
+    since_epoch(SystemTime::now())
+}
+
+/// In microseconds.
+fn since_epoch(time: SystemTime) -> u64 {
+    let time = time.duration_since(SystemTime::UNIX_EPOCH);
+    time.unwrap_or_default().as_micros() as u64
+}
+
+fn report(setup: &Setup, mut admissions: Vec<Admission>, from: u64, calls: u64) {
+    admissions.sort_unstable();
+    let first = admissions.first().map_or(0, |it| it.0);
+    let begin = from + setup.warm_up().as_micros() as u64;
+    let last = begin + setup.counted().as_micros() as u64;
+    let counted: Vec<_> = admissions
+        .iter()
+        .filter(|it| (begin..last).contains(&it.0))
+        .collect();
+    let due = (last - begin) as f64 / 1e6 * setup.rate as f64;
+    let mut each = vec![0_u64; setup.processes];
+    for (_, process) in &counted {
+        each[*process] += 1;
+    }
+    let mean = |far: usize| {
+        let group: Vec<_> = each.iter().skip(far).step_by(2).collect();
+        group.iter().copied().sum::<u64>() as f64 / group.len().max(1) as f64
+    };
+    // In microseconds times the rate: a debt as on the server.
+    let (mut debt, mut at, mut above) = (0_u64, first, 0_u64);
+    for (tick, _) in &admissions {
+        debt = debt.saturating_sub((tick - at) * setup.rate) + 1_000_000;
+        at = *tick;
+        above += u64::from(debt > setup.burst * 1_000_000 + setup.rate);
+    }
+    println!(
+        "used {:.3}, calls an admission {:.2}, near {:.0} : far {:.0}, least {} most {}, above the bound {above}",
+        counted.len() as f64 / due,
+        calls as f64 / counted.len().max(1) as f64,
+        mean(0),
+        mean(1),
+        each.iter().min().unwrap_or(&0),
+        each.iter().max().unwrap_or(&0),
+    );
+}

@@ -1,0 +1,212 @@
+//! The calls that reserve [turns](super::turns) for the waiters, and the handling of their replies.
+
+use std::convert::identity;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::{FromRedisValue, Value};
+use tollgate::{AcquireError, ErrorKind};
+
+use super::ask::Reply;
+use super::charge::{Charge, Denied, Source};
+use super::rule::Rule;
+use super::state::{Queue, RateState, Shared, State};
+use crate::error::StoreError;
+use crate::script::{MOST, micros, whole};
+
+impl RateState {
+    /// Returns the costs of the first waiters, as many as the server could admit or reserve, and the
+    /// microseconds that each has: none if it only tries.
+    pub(super) fn asks(
+        &self,
+        queue: &Queue,
+        room: u64,
+        most: usize,
+        now: Instant,
+    ) -> Vec<[u64; 2]> {
+        let mut left = room.saturating_add(self.rule.burst);
+        let asks = queue.iter().take(most).map_while(|waiter| {
+            let fits = left > 0;
+            left = left.saturating_sub(waiter.cost);
+            let time = match (waiter.tries, waiter.deadline) {
+                (true, _) => 0,
+                (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
+                _ => MOST,
+            };
+            fits.then_some([waiter.cost, time])
+        });
+        asks.collect()
+    }
+}
+
+impl Shared {
+    /// Reserves turns for the first waiters, which have these costs and times, while there is room for
+    /// so many units.
+    pub(super) async fn reserve_for_waiters(
+        self: Arc<Self>,
+        rule: Rule,
+        asks: Vec<[u64; 2]>,
+        room: u64,
+    ) {
+        let asked = Instant::now();
+        let (forgotten, held) = {
+            let own = &self.state().own;
+            (own.forgotten, own.turns.len() as u64)
+        };
+        let runs = asks.chunk_by(|one, next| one == next);
+        let runs = runs.flat_map(|run| [run[0][0], run.len() as u64, run[0][1]]);
+        let arguments = [self.limit.id, held, room].into_iter().chain(runs);
+        let arguments: Vec<u64> = arguments.collect();
+        let call = async {
+            self.repay(&rule).await?;
+            let value = self.call(&rule, "turns", &arguments, identity).await?;
+            Reserved::read(&value, asks.len())
+        };
+        let reply = match self.breaker.guard(call).await {
+            Ok(reply) => reply,
+            Err(error) => return self.fail(asks.len(), error),
+        };
+        let answered = Instant::now();
+        let charged = asks.iter().zip(&reply.decided);
+        let charged = charged.filter(|(_, decided)| decided.position.is_some());
+        self.charge_share(charged.map(|([cost, _], _)| cost).sum());
+        let wait = reply.state.wait;
+        let left = asks.len() - reply.decided.len();
+        let denied = Denied {
+            cost: asks.get(reply.decided.len()).map_or(1, |[cost, _]| *cost),
+            until: answered + wait,
+            believed: asked + wait.min(self.limit.options.recheck),
+            again: answered,
+        };
+        let denied = Some(denied).filter(|_| !wait.is_zero());
+        let source = if asks.len() > 1 {
+            Source::Coalesced
+        } else {
+            Source::Store
+        };
+        self.change(|state| {
+            let own = &mut state.own;
+            let within = rule.within(self.limit.options.horizon);
+            let (first, took) = (asks[0][0], answered - asked);
+            let is_timely = own.turns.learn(first, within, reply.holders, took);
+            let again = self.decide(state, &rule, &reply, source, answered, is_timely);
+            let State { queue, own, .. } = state;
+            let is_valid = own.rule == rule && own.forgotten == forgotten;
+            own.denied = denied.filter(|_| is_valid);
+            own.turns.learn_line(denied.map(|denied| denied.until));
+            own.refuse(queue, &self.limit.options, answered, again + left, source);
+        });
+    }
+
+    /// Admits the first waiters, gives them turns, or rejects them, as the server has decided. Returns the number of
+    /// those who stay in front, because the reply with their turns is not timely.
+    fn decide(
+        &self,
+        state: &mut State,
+        rule: &Rule,
+        reply: &Reserved,
+        source: Source,
+        answered: Instant,
+        is_timely: bool,
+    ) -> usize {
+        let State {
+            queue,
+            own,
+            abandoned,
+            ..
+        } = state;
+        let (options, mut again) = (&self.limit.options, 0);
+        for &Decided { wait, position } in &reply.decided {
+            let Some(waiter) = queue.remove(again) else {
+                break;
+            };
+            let Some(position) = position else {
+                let error = if waiter.tries {
+                    options.denial(source, wait)
+                } else {
+                    AcquireError::would_take(wait)
+                };
+                queue.reply(waiter, Err(error));
+                continue;
+            };
+            let now = Reply {
+                wait,
+                position,
+                ..reply.state
+            };
+            let charge = Charge::granted(rule, &now.when_due(), waiter.cost, 0, source);
+            if wait.is_zero() {
+                queue.reply(waiter, Ok(charge));
+            } else if !is_timely {
+                abandoned.push(charge);
+                queue.insert(again, waiter);
+                again += 1;
+            } else if own.turns.waiters() < options.max_waiters {
+                own.turns.add(*rule, waiter, answered + wait, charge);
+            } else {
+                abandoned.push(charge);
+                queue.reply(waiter, Err(AcquireError::new(ErrorKind::QueueFull)));
+            }
+        }
+        again
+    }
+
+    /// Looks where the line ends, and gives the turns back if they are behind that.
+    pub(super) async fn look(self: Arc<Self>, rule: Rule) {
+        let reply = self.ask(&rule, "peek", &[1]).await;
+        let answered = Instant::now();
+        self.change(|state| {
+            let State { queue, own, .. } = state;
+            // Turns hold also while the server does not answer.
+            let end = reply.map_or(None, |reply| answered.checked_add(reply.wait));
+            let end = end.or(own.turns.due()).unwrap_or(answered);
+            state.abandoned.extend(own.turns.looked(queue, end));
+        });
+    }
+}
+
+/// The decision of the server about a waiter.
+#[derive(Clone, Copy, Debug)]
+struct Decided {
+    /// The time until the waiter is due.
+    wait: Duration,
+    /// The position of its charge; `None` if it is due too late.
+    position: Option<u64>,
+}
+
+/// The reply to a call that reserves turns.
+struct Reserved {
+    /// `wait` is the time until the next turn.
+    state: Reply,
+    /// The number of processes that hold turns.
+    holders: u64,
+    /// At most as many as were asked for.
+    decided: Vec<Decided>,
+}
+
+impl Reserved {
+    fn read(value: &Value, asked: usize) -> Result<Self, StoreError> {
+        let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Unknown)?;
+        let Some((state, [holders, decided @ ..])) = numbers.split_at_checked(7) else {
+            return Err(StoreError::Unknown);
+        };
+        let [state] = Reply::of_each(&whole(state))?[..] else {
+            return Err(StoreError::Unknown);
+        };
+        let (decided, []) = decided.as_chunks() else {
+            return Err(StoreError::Unknown);
+        };
+        if decided.len() > asked {
+            return Err(StoreError::Unknown);
+        }
+        let decided = decided.iter().map(|&[wait, position]| Decided {
+            wait: Duration::from_micros(wait.max(0) as u64),
+            position: u64::try_from(position).ok(),
+        });
+        Ok(Self {
+            state,
+            holders: u64::try_from(*holders).unwrap_or(1),
+            decided: decided.collect(),
+        })
+    }
+}

@@ -1,0 +1,329 @@
+-- The beginning of every script. All numbers are whole and below 2^53, because a Lua number is
+-- exact up to there. Write them into strings with '%.0f', because tostring would use an exponent.
+
+-- The bound of debts and arguments: a debt does not grow beyond it.
+local MOST = 4503599627370496 -- 2^52
+
+-- Microseconds of the server's clock, the only clock that decides.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- x / y, rounded up. The quotient may be rounded to a neighbour; products are exact. A result that
+-- is too large to be exact stands for never.
+local function div_up(x, y)
+  local q = math.floor(x / y)
+  if q >= MOST then return MOST end
+  while q * y < x do q = q + 1 end
+  while q > 0 and (q - 1) * y >= x do q = q - 1 end
+  return q
+end
+
+-- x / y, rounded down.
+local function div_down(x, y)
+  local q = math.floor(x / y)
+  if q >= MOST then return MOST end
+  while q * y > x do q = q - 1 end
+  while (q + 1) * y <= x do q = q + 1 end
+  return q
+end
+
+local function fail(text) error('TOLLGATE ' .. text, 0) end
+
+-- The time for which a key matters, in whole milliseconds, rounded up; a century at most.
+local function millis(micros)
+  return string.format('%.0f', math.min(3155760000000, div_up(micros, 1000) + 1))
+end
+
+local function keep(key, value, micros)
+  redis.call('SET', key, value, 'PX', millis(micros))
+end
+
+-- Whether a key lasts long enough: with another quota it may have to be kept longer.
+local function lasts(key, micros)
+  return redis.call('PTTL', key) * 1000 >= micros
+end
+
+-- A whole number from a value on the server. A script writes none that is larger.
+local function stored(text, most)
+  local number = text and tonumber(text)
+  if not number or number > (most or 9007199254740992) then fail('the key holds something else') end
+  return number
+end
+
+-- Reservations. A limit has the microsecond of the last one that is to come, or 0; that of one before it; how much the last one
+-- has skipped: what lies before it, and is too little for it; and its ticket. The key has them as ':r:q:s:c' while one is to
+-- come.
+
+-- Reads them from the end of a value.
+local function read_reservations(self, text)
+  if text == '' then return end
+  local r, q, s, c = text:match('^:(%d+):(%d+):(%d+):(%d+)$')
+  self.reserved, self.before, self.skipped, self.last = stored(r), stored(q), stored(s), stored(c)
+end
+
+-- The clock was set back by this many microseconds.
+local function move_reservations(self, back)
+  self.reserved = math.max(0, self.reserved - back)
+  self.before = math.max(0, self.before - back)
+end
+
+local function add_reservation(self, at, skipped, ticket)
+  self.before = self.reserved > now and self.reserved or 0
+  self.reserved = math.max(self.reserved, at)
+  self.skipped, self.last = skipped, ticket
+end
+
+-- A charge was given back. Returns what it had skipped, if it was the last one that is to come.
+local function drop_reservation(self, ticket)
+  if self.reserved <= now or ticket ~= self.last then return 0 end
+  local skipped = self.skipped
+  self.reserved, self.skipped = self.before, 0
+  return skipped
+end
+
+local function written_reservations(self)
+  if self.reserved <= now then return '' end
+  return string.format(':%.0f:%.0f:%.0f:%.0f', self.reserved, self.before, self.skipped, self.last)
+end
+
+-- A whole number from the caller, small enough to calculate with.
+local function argument(index)
+  local value = tonumber(ARGV[index])
+  if not value then fail('an argument is missing: ' .. index) end
+  if value < 0 or value > MOST then fail('an argument is too large: ' .. ARGV[index]) end
+  return value
+end
+-- Leases: at most a number of permits at once, each until it is released or has expired.
+--
+-- KEYS[1]  a sorted set of the leases: the member is the id of the lease, the score the microsecond
+--          in which it expires. A lease of n permits has n members: id, id:1 and so on.
+-- KEYS[2]  a hash of their fencing numbers, by id
+-- KEYS[3]  a sorted set of the tickets of waiters: the member is id:n, the score its number
+-- KEYS[4]  the same members, the score the microsecond in which the ticket expires
+-- KEYS[5]  t:c:b, as whole numbers:
+--   t  the microsecond of the last write
+--   c  the last number of a lease or a ticket: each is max(c + 1, now), so that numbers rise even
+--      if the previous one was lost
+--   b  the birth, as in KEYS[6], from which this semaphore has recovered
+-- KEYS[6]  the sentinel: the birth of the data, which is the microsecond in which a semaphore was
+--          first used on it. It does not expire, and all semaphores share it. If it is missing, all
+--          data was lost, or there was none yet; the script treats both alike.
+--
+-- ARGV[1]  the operation
+-- ARGV[2]  the number of permits, ARGV[3] the ttl of a lease, ARGV[4] the grace: the time after the
+--          birth in which no new caller is admitted, ARGV[5] the ttl of a ticket: in microseconds
+-- ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
+--          executes calls whose callers have left. After it, nothing changes, and the reply is now.
+-- ARGV[7]  and on, the arguments of the operation, and its reply:
+--   acquire (id n ticket stays)...
+--       For each: requests a lease of n, in the order of the tickets. `ticket` is the number of the
+--       ticket, or 0 if there is none yet. With stays 0 the call does not wait: its ticket is
+--       removed. A lease that exists already keeps its number, and lasts as long as a new one.
+--       Reply: now, the rest of the grace, the free permits, and for each the fencing number, or 0
+--       if it was not admitted, and the number of its ticket, or 0.
+--   renew id n fencing
+--       Reply: now, and 0 if the lease is lost, 1 if it is renewed, 2 if it was not known, and is
+--       asserted again.
+--   release (id n)...
+--       Releases leases and tickets. Reply: now, the number of members of leases that existed.
+--   look
+--       Reply: now, the rest of the grace, and the permits that are free, held, and waited for.
+--
+-- The number of permits is not exceeded: only `acquire` adds leases while permits are free, and
+-- `renew` leases that are older than a loss of data. No call is admitted before an older ticket.
+
+local DAY = 86400000000
+
+local leases, fences, tickets, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
+local function number(index)
+  local value = tonumber(ARGV[index])
+  if not value then fail('an argument is missing: ' .. index) end
+  return value
+end
+
+local function text(value) return string.format('%.0f', value) end
+
+local what, limit, ttl, grace, life = ARGV[1], number(2), number(3), number(4), number(5)
+if now > number(6) then return { now } end
+
+local t, c, recovered = 0, 0, 0
+local value = redis.call('GET', KEYS[5])
+if value then
+  local vt, vc, vb = value:match('^(%d+):(%d+):(%d+)$')
+  t, c, recovered = stored(vt), stored(vc), stored(vb)
+end
+
+-- The server's clock was set back: expiries move back with it.
+if now < t then
+  for _, key in ipairs({ leases, ends }) do
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      redis.call('ZINCRBY', key, text(now - t), member)
+    end
+  end
+end
+local stale = now < t
+
+local born = redis.call('GET', KEYS[6])
+if born then born = stored(born:match('^%d+$')) end
+-- A birth in the future, after the clock was set back, counts as now.
+if not born or (born > now and born ~= recovered) then
+  born = now
+  redis.call('SET', KEYS[6], text(born))
+end
+if now >= born + math.max(grace, ttl) then recovered = born end
+-- Leases from before the birth may be asserted again.
+local young = born ~= recovered
+local rest = 0
+if young then rest = math.max(0, born + grace - now) end
+
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', text(now))) do
+  redis.call('ZREM', leases, member)
+  redis.call('HDEL', fences, member)
+end
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now))) do
+  redis.call('ZREM', ends, member)
+  redis.call('ZREM', tickets, member)
+end
+
+local function held() return redis.call('ZCARD', leases) end
+
+local function room() return math.max(0, limit - held()) end
+
+local function following()
+  c = math.max(c + 1, now)
+  stale = true
+  return c
+end
+
+-- Visits the members of a lease.
+local function each(id, n, visit)
+  visit(id)
+  for index = 1, n - 1 do visit(id .. ':' .. index) end
+end
+
+-- Ensures that a key lasts at least this long.
+local function lasts(key, micros)
+  local millis = div_up(micros, 1000) + 1
+  if redis.call('PTTL', key) < millis then redis.call('PEXPIRE', key, text(millis)) end
+end
+
+local function hold(id, n, fencing)
+  each(id, n, function(member) redis.call('ZADD', leases, text(now + ttl), member) end)
+  redis.call('HSET', fences, id, text(fencing))
+  lasts(leases, ttl)
+  lasts(fences, ttl)
+  stale = true
+end
+
+local function give(id, n)
+  local count = 0
+  each(id, n, function(member) count = count + redis.call('ZREM', leases, member) end)
+  redis.call('HDEL', fences, id)
+  return count
+end
+
+local function tear(ticket)
+  redis.call('ZREM', tickets, ticket)
+  redis.call('ZREM', ends, ticket)
+end
+
+local function save()
+  if stale then
+    keep(KEYS[5], string.format('%.0f:%.0f:%.0f', now, c, recovered), DAY)
+  end
+end
+
+if what == 'acquire' then
+  local reply, waiting, leaving = {}, {}, {}
+  for index = 7, #ARGV, 4 do
+    local id, n, ticket, stays = ARGV[index], number(index + 1), number(index + 2), number(index + 3)
+    local name, fencing, place = id .. ':' .. text(n), 0, #reply + 1
+    if redis.call('ZSCORE', leases, id) then
+      fencing = tonumber(redis.call('HGET', fences, id) or '') or following()
+      hold(id, n, fencing)
+      tear(name)
+      ticket = 0
+    elseif rest == 0 and ticket == 0 and n <= room() and redis.call('ZCARD', tickets) == 0 then
+      fencing = following()
+      hold(id, n, fencing)
+    else
+      if ticket == 0 then
+        ticket = tonumber(redis.call('ZSCORE', tickets, name) or '') or following()
+      end
+      redis.call('ZADD', tickets, text(ticket), name)
+      redis.call('ZADD', ends, text(now + life), name)
+      stale = true
+      waiting[name] = { id = id, n = n, place = place }
+      if stays == 0 then leaving[#leaving + 1] = { name = name, place = place } end
+    end
+    reply[place], reply[place + 1] = fencing, ticket
+  end
+
+  local free = room()
+  if rest == 0 and free > 0 and next(waiting) then
+    -- A ticket is for at least one permit, so no tickets beyond these can be admitted. Free permits
+    -- are left for older tickets, whichever process calls.
+    for _, name in ipairs(redis.call('ZRANGE', tickets, 0, text(free - 1))) do
+      local n = tonumber(name:match(':(%d+)$'))
+      if n > free then break end
+      free = free - n
+      local one = waiting[name]
+      if one then
+        local fencing = following()
+        hold(one.id, one.n, fencing)
+        tear(name)
+        reply[one.place], reply[one.place + 1] = fencing, 0
+      end
+    end
+  end
+  for _, one in ipairs(leaving) do
+    tear(one.name)
+    reply[one.place + 1] = 0
+  end
+  lasts(tickets, life)
+  lasts(ends, life)
+  save()
+  return { now, rest, room(), unpack(reply) }
+elseif what == 'renew' then
+  local id, n, fencing = ARGV[7], number(8), number(9)
+  local there, verdict = 0, 0
+  each(id, n, function(member)
+    if redis.call('ZSCORE', leases, member) then there = there + 1 end
+  end)
+  local fits = n - there <= room()
+  if there == n then
+    verdict = 1
+  elseif rest > 0 or ((young or fencing > c) and fits) then
+    -- The data is older than the lease, or did not exist when the lease was granted.
+    verdict = 2
+  end
+  if verdict > 0 then
+    c = math.max(c, fencing)
+    hold(id, n, fencing)
+  else
+    give(id, n)
+  end
+  save()
+  return { now, verdict }
+elseif what == 'release' then
+  local count = 0
+  for index = 7, #ARGV, 2 do
+    local id, n = ARGV[index], number(index + 1)
+    count = count + give(id, n)
+    tear(id .. ':' .. text(n))
+  end
+  save()
+  return { now, count }
+elseif what == 'look' then
+  local waited = 0
+  for _, name in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
+    waited = waited + tonumber(name:match(':(%d+)$'))
+  end
+  local free = room()
+  if rest > 0 then free = 0 end
+  save()
+  return { now, rest, free, held(), waited }
+else
+  fail('what to do is not known: ' .. tostring(what))
+end
