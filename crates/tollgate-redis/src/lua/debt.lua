@@ -103,15 +103,16 @@ local function open(key, count, period, burst, step)
   -- While reservations are to come, only the last charge is refunded: the others keep their microseconds, so
   -- that with less debt the next one would come to stand on one that is taken.
   --
-  -- Without steps, a charge whose microsecond is to come is a turn, which lowers the debt if nothing is charged behind it:
-  -- if the debt at its tick is what the limit allows there. Otherwise the result is nil.
+  -- Without steps, a charge whose microsecond is to come is a turn, which lowers the debt if it is the last one and nothing is
+  -- charged behind it: if the debt at its tick is what the limit allows there. Otherwise the result is nil.
   function self.give(n, position, made, charged)
     if made ~= g then return 0 end
     local since = (c - position) % POSITIONS
     local units
     if step == 0 and charged > now then
       units = n * unit
-      if d - (charged - now) * count > math.max(most, units) or d < units then return nil end
+      local there = d - (charged - now) * count
+      if charged < self.reserved or there > math.max(most, units) or d < units then return nil end
       d = d - units
       self.reserved = math.min(self.reserved, now + lasting(d - most))
       self.before = math.min(self.before, self.reserved)

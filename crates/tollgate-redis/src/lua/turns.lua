@@ -9,7 +9,8 @@
 --
 -- A turn that is given back lowers the debt if nothing is charged behind it. Otherwise the turns behind it keep their ticks,
 -- so its own is kept as open: n units at the microsecond t, whose charge ended at the position p. The next turn that is
--- asked for, and that costs at most n, gets this tick; the rest stays open, later by the cost of that turn.
+-- asked for, and that costs at most n, gets this tick; the rest stays open, later by the cost of that turn. The debt counts the
+-- rest from its first tick on, so until its last one nothing else lowers the debt.
 
 -- The most open ticks of a limit. A full list drops its latest one.
 local MOST_OPEN = 64
@@ -42,6 +43,12 @@ local function with_turns(limit, key, count, period)
     ticks[MOST_OPEN + 1] = nil
   end
 
+  -- The last microsecond that is reserved is not before that of an open tick.
+  local function reserve_open()
+    local last = ticks[#ticks]
+    if last and last.t > limit.reserved then limit.reserved, limit.stale = last.t, true end
+  end
+
   -- Returns the microseconds until the next turn of n, and the index of its open tick, if it has one.
   function limit.find(n)
     local wait = limit.wait(n)
@@ -62,15 +69,16 @@ local function with_turns(limit, key, count, period)
     is_changed = true
     local rest = tick.n - n
     if rest > 0 then add({ t = tick.t + div_up(n * period, count), n = rest, p = tick.p }) end
+    reserve_open()
     return (tick.p - rest) % 70368744177664 -- 2^46, as in debt.lua
   end
 
   local give = limit.give
   function limit.give(n, position, of, tick)
     local given = give(n, position, of, tick)
-    if given then return given end
-    add({ t = tick, n = n, p = position })
-    return 0
+    if not given then add({ t = tick, n = n, p = position }) end
+    reserve_open()
+    return given or 0
   end
 
   -- Records the latest tick of a process, or 0. Returns the number of processes that hold turns, or 0 if it is not known.

@@ -378,6 +378,22 @@ fn turns_after_one_in_the_middle_was_given_back_take_its_tick_in_parts() {
     assert_eq!(engine.call(told, "peek", &[1]).reset, 20_000);
 }
 
+/// What is left of a tick comes later than the debt counts it, so a part that was given back meanwhile does not lower the debt.
+#[test]
+fn turns_after_a_part_of_a_tick_was_given_back_are_not_on_the_rest() {
+    let mut engine = Engine::new(BEGIN);
+    let told = even(3);
+    let tickets = reserved(&mut engine, told, &[1, 1, 3, 1]);
+    engine.call(told, "give", &tickets[2]);
+    engine.call(told, "give", &tickets[3]);
+    let part = reserved(&mut engine, told, &[1]);
+    assert_eq!(part[0][3] - BEGIN, 2_000);
+    engine.call(told, "give", &part[0]);
+    let ticks = reserved(&mut engine, told, &[2, 2]);
+    let ticks: Vec<_> = ticks.iter().map(|ticket| ticket[3] - BEGIN).collect();
+    assert_eq!(ticks, [3_000, 4_000]);
+}
+
 #[test]
 fn turns_after_many_were_given_back_take_the_earliest_64() {
     let mut engine = Engine::new(BEGIN);
