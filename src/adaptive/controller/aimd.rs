@@ -103,6 +103,11 @@ impl Controller for Aimd {
         };
         target(next, SAMPLES)
     }
+
+    /// A mean above the timeout is seen.
+    fn cut(&self) -> Duration {
+        self.timeout.saturating_mul(2)
+    }
 }
 
 #[cfg(test)]
