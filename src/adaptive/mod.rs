@@ -22,7 +22,9 @@ mod sampler;
 mod semaphore;
 mod throttle;
 
-pub use self::controller::{Aimd, Controller, Gradient, Progress, SampleWindow, Target};
+pub use self::controller::{
+    Aimd, Controller, Explanation, Gradient, Progress, Reason, SampleWindow, Target,
+};
 pub use self::rate::{AdaptiveRate, RatePermit, RateSnapshot};
 pub use self::sampler::AdaptiveSnapshot;
 pub use self::semaphore::{AdaptivePermit, AdaptiveSemaphore};

@@ -24,7 +24,7 @@
 
 use std::num::NonZeroU64;
 
-use super::controller::{Controller, Progress, SampleWindow, Target};
+use super::controller::{Controller, Explanation, Progress, SampleWindow, Target};
 use crate::concurrency::Semaphore;
 use crate::feedback::Feedback;
 use crate::panic::contain_panic;
@@ -83,6 +83,8 @@ struct State {
     old: u32,
     /// `None` while it runs.
     controller: Option<Box<dyn Controller>>,
+    /// That of the last target.
+    explanation: Explanation,
     windows: u64,
     rejected_targets: u64,
 }
@@ -125,6 +127,7 @@ impl Sampler {
             mark: (Tick::from_nanos(0), 0),
             old: 0,
             controller: Some(controller),
+            explanation: Explanation::default(),
             windows: 0,
             rejected_targets: 0,
         };
@@ -299,17 +302,26 @@ impl Sampler {
         next: u32,
         semaphore: &Semaphore,
     ) {
-        let asked = contain_panic(|| (controller.update(window), controller.cut()));
-        let cut = asked.map_or(window.cut(), |(_, cut)| cut);
-        let target = asked.map(|(target, _)| target);
-        let target = target.filter(|target| is_limit(target.limit));
-        let limit = target.map_or(window.limit(), |target| self.clamp(target.limit));
+        let decide = || {
+            (
+                controller.update(window),
+                controller.cut(),
+                controller.explain(),
+            )
+        };
+        let decided = contain_panic(decide).filter(|(target, ..)| is_limit(target.limit));
+        let limit = decided.map_or(window.limit(), |(target, ..)| self.clamp(target.limit));
         // A higher limit wakes waiters, and wakers are foreign code.
         semaphore.set_permits(self.permits(limit));
 
         let mut state = lock(&self.state);
-        match target {
-            Some(target) => state.samples = target.samples.max(1),
+        let mut cut = window.cut();
+        match decided {
+            Some((target, next, explanation)) => {
+                state.samples = target.samples.max(1);
+                cut = next;
+                state.explanation = explanation;
+            }
             None => state.rejected_targets += 1,
         }
         state.window = SampleWindow::new(limit).with_cut(cut);
@@ -326,6 +338,7 @@ impl Sampler {
         AdaptiveSnapshot {
             permits,
             window: state.window,
+            explanation: state.explanation,
             windows: state.windows,
             lost_samples: self.lost.load(Ordering::Relaxed),
             rejected_targets: state.rejected_targets,
@@ -347,10 +360,12 @@ fn is_limit(limit: f64) -> bool {
 #[non_exhaustive]
 pub struct AdaptiveSnapshot {
     /// Its permits and waiters, at one moment: the limit in force, and the calls in flight, which
-    /// can exceed the limit after it was lowered. With the default controller the limit halves for
-    /// a window now and then. That is a probe of the latency without a queue, and no sign of
-    /// overload.
+    /// can exceed the limit after it was lowered.
     pub permits: Snapshot,
+    /// Why this is the limit, and the latencies that the controller compared. With the default controller the
+    /// limit halves for a window now and then: that is a [`Probe`](super::Reason::Probe) of the latency
+    /// without a queue, and no sign of overload.
+    pub explanation: Explanation,
     /// The samples since the last change of the limit.
     pub window: SampleWindow,
     /// The number of windows that have ended.

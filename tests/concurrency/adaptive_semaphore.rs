@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::adaptive::{
-    AdaptivePermit, AdaptiveSemaphore, Controller, Gradient, Progress, SampleWindow, Target,
+    AdaptivePermit, AdaptiveSemaphore, Aimd, Controller, Explanation, Gradient, Progress, Reason,
+    SampleWindow, Target,
 };
 use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
@@ -226,6 +227,25 @@ fn timeout_runs_on_the_clock_of_the_semaphore() {
     scene.clock.advance(MS);
     assert_eq!(waiter.refused(), ErrorKind::TimedOut);
     assert_eq!(scene.semaphore.snapshot().permits.waiting, 0);
+}
+
+#[test]
+fn snapshot_after_a_window_explains_the_limit() {
+    let clock = Clock::manual();
+    let semaphore = AdaptiveSemaphore::new(Aimd::default()).clock(&clock);
+    let explanation = || semaphore.snapshot().explanation;
+    assert_eq!(explanation(), Explanation::default());
+    for _ in 0..64 {
+        let permit = semaphore.try_acquire().unwrap();
+        clock.advance(MS);
+        drop(permit);
+    }
+    assert_eq!(explanation().reason, Reason::Unused);
+    assert_eq!(explanation().latency, Some(MS));
+    for _ in 0..64 {
+        semaphore.try_acquire().unwrap().overloaded();
+    }
+    assert_eq!(explanation(), Explanation::new(Reason::Refused));
 }
 
 #[test]

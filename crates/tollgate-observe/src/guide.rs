@@ -25,7 +25,8 @@
 //!   `Metrics`.
 //! - *Classes*: [`snapshot`](tollgate::fair::FairQueue::snapshot) of a fair queue lists the holders and waiters of each class.
 //! - *Adaptive limits*: their [snapshot](tollgate::adaptive::AdaptiveSemaphore::snapshot) has the limit, its last
-//!   window, and the `permits` for `record`. To report the outcome of a call, take the inner permit with
+//!   window, why it is what it is, and the `permits` for `record`. An [`ObservedController`](crate::ObservedController)
+//!   reports each decision, so that a probe does not look like an overload. To report the outcome of a call, take the inner permit with
 //!   [`into_inner`](crate::ObservedPermit::into_inner).
 //!
 //! # What to watch

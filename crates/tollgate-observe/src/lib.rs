@@ -1,4 +1,5 @@
-//! Observation: an [`Observed`] throttle reports each entry to an [`Observer`].
+//! Observation: an [`Observed`] throttle reports each entry to an [`Observer`], and an [`ObservedController`] each
+//! decision of an adaptive limit.
 //!
 //! - [`Holders`] lists the permits that are held, since when, and where each was acquired.
 //! - `Metrics` (feature `metrics`) counts entries and measures waits.
@@ -16,6 +17,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod decisions;
 pub mod guide;
 mod holders;
 #[cfg(feature = "metrics")]
@@ -28,6 +30,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::decisions::{Decision, ObservedController};
 pub use self::holders::{Holder, Holders};
 #[cfg(feature = "metrics")]
 pub use self::metrics::Metrics;
@@ -49,7 +52,8 @@ fn contain_panic(report: impl FnOnce()) {
 /// The place of a reported entry: see [`Observed`](Observed#places).
 pub type Place = &'static Location<'static>;
 
-/// A receiver of the reports of an [`Observed`] throttle.
+/// A receiver of the reports of an [`Observed`] throttle, and of the decisions of an
+/// [`ObservedController`].
 ///
 /// Each entry is reported exactly once: it is admitted, refused or abandoned. An admitted entry is
 /// later released or undone, also exactly once, unless its permit is leaked.
@@ -63,7 +67,7 @@ pub type Place = &'static Location<'static>;
 /// The methods run inside the caller's poll, or inside the drop of its future or permit, under no
 /// lock of the throttle. They must not block. A panic in `admitted` or `refused` propagates to the
 /// caller, and the permit is dropped; a panic in the other methods is reported by the panic hook
-/// and then caught. When an observer of a tuple panics in `admitted`, the observers before it get `released`.
+/// and then caught. `decided` runs in the drop of the permit whose call ends a window. When an observer of a tuple panics in `admitted`, the observers before it get `released`.
 /// A caught panic does not prevent the reports to the other observers.
 ///
 /// # Examples
@@ -168,6 +172,9 @@ pub trait Observer {
     /// Reports that an unused permit is [rolled back](tollgate::Throttle::rollback), for example
     /// because the next part of [`all`](tollgate::all) refused the caller. Does nothing by default.
     fn undone(&self, _held: Self::Held) {}
+
+    /// Reports a decision of an [`ObservedController`]. Does nothing by default.
+    fn decided(&self, _decision: &Decision) {}
 }
 
 /// Ignores everything.
@@ -206,6 +213,11 @@ macro_rules! through {
             #[inline]
             fn undone(&self, held: O::Held) {
                 (**self).undone(held);
+            }
+
+            #[inline]
+            fn decided(&self, decision: &Decision) {
+                (**self).decided(decision);
             }
         }
     )*};
@@ -249,6 +261,11 @@ macro_rules! tuples {
             #[inline]
             fn undone(&self, held: Self::Held) {
                 $(contain_panic(|| self.$field.undone(held.$field));)+
+            }
+
+            #[inline]
+            fn decided(&self, decision: &Decision) {
+                $(contain_panic(|| self.$field.decided(decision));)+
             }
         }
     )*};

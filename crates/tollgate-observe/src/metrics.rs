@@ -13,7 +13,7 @@ use ::metrics::{
     describe_histogram, gauge, histogram,
 };
 
-use super::{Observer, Place};
+use super::{Decision, Observer, Place};
 use tollgate::time::Tick;
 use tollgate::{AcquireError, Clock, ErrorKind, Snapshot};
 
@@ -30,6 +30,21 @@ use tollgate::{AcquireError, Clock, ErrorKind, Snapshot};
 /// | `tollgate_wait_seconds` | histogram | duration of waits, however they ended, without entries that did not wait |
 /// | `tollgate_held_seconds` | histogram | hold time of permits, without those that were rolled back |
 /// | `tollgate_limit`, `tollgate_in_use`, `tollgate_waiting` | gauge | the last [`Snapshot`] that was [recorded](Self::record) |
+///
+/// With [`ObservedController::new(controller, metrics)`](super::ObservedController), an adaptive limit sets these
+/// at the end of each window; the last column has the name of the same figure in Envoy's adaptive concurrency
+/// filter:
+///
+/// | name | type | meaning | Envoy |
+/// |---|---|---|---|
+/// | `tollgate_concurrency_limit` | gauge | the limit that the controller asks for | `concurrency_limit` |
+/// | `tollgate_min_rtt_seconds` | gauge | the baseline: the latency without a queue | `min_rtt_msecs` |
+/// | `tollgate_sample_rtt_seconds` | gauge | the latency of the last window | `sample_rtt_msecs` |
+/// | `tollgate_min_rtt_calculation_active` | gauge | 1 while the limit is low to measure, otherwise 0 | `min_rtt_calculation_active` |
+/// | `tollgate_decisions_total` | counter | decisions; the label `reason` is the [`Reason`](tollgate::adaptive::Reason) in snake case | |
+/// | `tollgate_overloaded_total` | counter | measured calls that were refused, or failed because of overload | |
+///
+/// Envoy's `rq_blocked` is `tollgate_refused_total`.
 ///
 /// The label is the name of a limit, never of a key: the keys of a [`Keyed`](tollgate::Keyed) share
 /// one `Metrics`, because a monitoring system cannot store a series for each of them.
@@ -151,6 +166,12 @@ const HELD: &str = "tollgate_held_seconds";
 const LIMIT: &str = "tollgate_limit";
 const IN_USE: &str = "tollgate_in_use";
 const WAITING: &str = "tollgate_waiting";
+const CONCURRENCY_LIMIT: &str = "tollgate_concurrency_limit";
+const MIN_RTT: &str = "tollgate_min_rtt_seconds";
+const SAMPLE_RTT: &str = "tollgate_sample_rtt_seconds";
+const MIN_RTT_ACTIVE: &str = "tollgate_min_rtt_calculation_active";
+const DECISIONS: &str = "tollgate_decisions_total";
+const OVERLOADED: &str = "tollgate_overloaded_total";
 
 fn describe() {
     describe_counter!(ADMITTED, "entries that were admitted");
@@ -161,6 +182,12 @@ fn describe() {
     describe_gauge!(LIMIT, "the maximum that can be in use at once");
     describe_gauge!(IN_USE, "the number of permits or units in use");
     describe_gauge!(WAITING, "the number of waiters");
+    describe_gauge!(CONCURRENCY_LIMIT, "the limit that the controller asks for");
+    describe_gauge!(MIN_RTT, Unit::Seconds, "the latency without a queue");
+    describe_gauge!(SAMPLE_RTT, Unit::Seconds, "the latency of the last window");
+    describe_gauge!(MIN_RTT_ACTIVE, "whether the limit is low to measure");
+    describe_counter!(DECISIONS, "the decisions of the controller");
+    describe_counter!(OVERLOADED, "calls that failed because of overload");
 }
 
 impl Observer for Metrics {
@@ -192,6 +219,28 @@ impl Observer for Metrics {
     fn released(&self, since: Tick) {
         let held = self.0.clock.now().saturating_since(since);
         self.0.held.record(held);
+    }
+
+    /// Looks the handles up, because decisions are rare.
+    fn decided(&self, decision: &Decision) {
+        let limit = || self.0.name.clone();
+        let explanation = decision.explanation;
+        let latencies = [
+            (MIN_RTT, explanation.baseline),
+            (SAMPLE_RTT, explanation.latency),
+        ];
+        for (name, latency) in latencies {
+            if let Some(latency) = latency {
+                gauge!(name, "limit" => limit()).set(latency);
+            }
+        }
+        gauge!(CONCURRENCY_LIMIT, "limit" => limit()).set(decision.limit);
+        let is_probe = explanation.reason.is_probe();
+        gauge!(MIN_RTT_ACTIVE, "limit" => limit()).set(f64::from(u8::from(is_probe)));
+        let reason = explanation.reason.as_str();
+        counter!(DECISIONS, "limit" => limit(), "reason" => reason).increment(1);
+        let overloaded = counter!(OVERLOADED, "limit" => limit());
+        overloaded.increment(u64::from(decision.overloaded));
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ::tracing::{debug, warn};
 
-use super::{Observer, Place};
+use super::{Decision, Observer, Place};
 use tollgate::time::Tick;
 use tollgate::{AcquireError, Clock};
 
@@ -20,10 +20,13 @@ use tollgate::{AcquireError, Clock};
 /// - `warn` instead, if the wait took at least [`warn_wait`](Self::warn_wait);
 /// - `warn`, when a permit is released that was held for at least [`warn_hold`](Self::warn_hold):
 ///   `limit`, `place`, `held`. A permit that is never released emits no event;
-///   [`Holders`](super::Holders) finds it.
+///   [`Holders`](super::Holders) finds it;
+/// - `debug`, for each decision of an [`ObservedController`](super::ObservedController): `limit`, `before` and
+///   `after` (the limits), `reason`, `baseline`, `latency`, `samples` and `overloaded`.
 ///
 /// An entry that did not wait emits no event, whether it was admitted or refused. `place` is that of
-/// the [entry](super::Observed#places), `waited` and `held` are in seconds. The target is
+/// the [entry](super::Observed#places), `waited`, `held`, `baseline` and `latency` are in
+/// seconds. The target is
 /// `tollgate`.
 ///
 /// # Cost
@@ -131,5 +134,21 @@ impl Observer for Traced {
             let (limit, seconds) = (&*self.limit, held.as_secs_f64());
             warn!(target: "tollgate", limit, %place, held = seconds, "a permit was held for a long time");
         }
+    }
+
+    fn decided(&self, decision: &Decision) {
+        let explanation = decision.explanation;
+        debug!(
+            target: "tollgate",
+            limit = &*self.limit,
+            before = decision.before,
+            after = decision.limit,
+            reason = explanation.reason.as_str(),
+            baseline = explanation.baseline.map(|latency| latency.as_secs_f64()),
+            latency = explanation.latency.map(|latency| latency.as_secs_f64()),
+            samples = decision.samples,
+            overloaded = decision.overloaded,
+            "a limit was decided"
+        );
     }
 }

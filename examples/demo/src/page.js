@@ -419,6 +419,17 @@ const say = (next, words) => {
   const status = byId("status");
   if (state !== next) { state = status.dataset.state = next; status.textContent = words; }
 };
+/// What the reasons of a controller mean; `Reason` of the crate has them.
+const WHY = {
+  unknown: "no window of calls has ended yet",
+  no_queue: "calls do not queue, so the limit grows",
+  queue: "calls queue, so the limit shrinks towards the workers",
+  unused: "the limit was not in use",
+  probe: "measures the latency at half of the limit",
+  measured: "the latency without a queue is known again",
+  jump: "calls became much slower: finds out whether they queue",
+  refused: "calls were refused",
+};
 let ticks = 0, lastEvent = performance.now();
 const onEvent = event => {
   if (past.length && event.t < latest().t) past = [];   // the server is a new one
@@ -429,6 +440,7 @@ const onEvent = event => {
   lastEvent = performance.now();
   say("live", "Live");
   writeNumbers(event);
+  byId("why").textContent = WHY[event.backend.why.reason] ?? event.backend.why.reason;
   followSettings(event.settings);
   byId("cycling").hidden = !(byId("cycle").hidden = event.backend.cycling);
   for (const button of document.querySelectorAll("[data-controller]"))

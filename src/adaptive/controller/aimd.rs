@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Controller, SampleWindow, Target, positive, target};
+use super::{Controller, Explanation, Reason, SampleWindow, Target, positive, target};
 
 /// Adds 1 to the limit while calls succeed, and lowers it by a tenth when a call is overloaded.
 ///
@@ -34,6 +34,7 @@ pub struct Aimd {
     initial: f64,
     backoff: f64,
     timeout: Duration,
+    explanation: Explanation,
 }
 
 /// The smallest number of samples for a mean.
@@ -46,6 +47,7 @@ impl Default for Aimd {
             initial: 20.0,
             backoff: 0.9,
             timeout: Duration::from_secs(5),
+            explanation: Explanation::default(),
         }
     }
 }
@@ -94,19 +96,29 @@ impl Controller for Aimd {
         let limit = window.limit();
         let latency = window.mean_latency();
         let is_slow = latency.is_some_and(|latency| latency > self.timeout);
-        let next = if window.overloaded() > 0 || is_slow {
-            limit * self.backoff
+        let (next, reason) = if window.overloaded() > 0 {
+            (limit * self.backoff, Reason::Refused)
+        } else if is_slow {
+            (limit * self.backoff, Reason::Queue)
         } else if window.max_in_flight() as f64 * 2.0 >= limit {
-            limit + 1.0
+            (limit + 1.0, Reason::NoQueue)
         } else {
-            limit
+            (limit, Reason::Unused)
+        };
+        self.explanation = Explanation {
+            latency,
+            ..Explanation::new(reason)
         };
         target(next, SAMPLES)
     }
 
-    /// A mean above the timeout is seen.
+    /// Returns twice the timeout, so that a mean above the timeout is seen.
     fn cut(&self) -> Duration {
         self.timeout.saturating_mul(2)
+    }
+
+    fn explain(&self) -> Explanation {
+        self.explanation
     }
 }
 
@@ -120,8 +132,12 @@ mod tests {
         let mut aimd = Aimd::default().initial_limit(10.0);
         assert_eq!(aimd.initial().limit, 10.0);
         assert_eq!(aimd.update(&window(10.0, 3, 5)).limit, 11.0);
+        assert_eq!(aimd.explain().reason, Reason::NoQueue);
+        assert_eq!(aimd.explain().latency, Some(Duration::from_millis(3)));
         assert_eq!(aimd.update(&window(10.0, 3, 4)).limit, 10.0);
+        assert_eq!(aimd.explain().reason, Reason::Unused);
         assert_eq!(aimd.update(&overloaded(10.0)).limit, 9.0);
+        assert_eq!(aimd.explain(), Explanation::new(Reason::Refused));
     }
 
     #[test]
@@ -130,5 +146,6 @@ mod tests {
         let mut aimd = Aimd::default().timeout(timeout).backoff(0.5);
         assert_eq!(aimd.update(&window(10.0, 100, 10)).limit, 11.0);
         assert_eq!(aimd.update(&window(10.0, 101, 10)).limit, 5.0);
+        assert_eq!(aimd.explain().reason, Reason::Queue);
     }
 }

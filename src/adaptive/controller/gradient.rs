@@ -1,39 +1,124 @@
-//! prototype
+//! [`Gradient`]: the limit from the calls that queue, by Little's law.
+//!
+//! 1. A queue is throughput × (mean latency now − mean latency without a queue). Both means are cut at the
+//!    same age, so the part of the law that neither shows cancels out, and the difference is divided by
+//!    the part of the calls below the cut, because only they show a wait. So the gain is 1 for every law.
+//! 2. Two levels tell a queue from slow work: if all calls that the lower one lacks were in a queue, each of
+//!    them waited for one call less; without a queue, latencies are the same and the throughput falls.
+//! 3. While a probe is under way the limit is not adjusted. A probe ends with the limit before it, or with the
+//!    one that the lowest level with a queue implies.
+//! 4. With several clients before one server, half of one limit empties no queue. So all clients probe at
+//!    once, on multiples of a period of the wall clock, and no measurement moves the baseline by more than
+//!    [`MOVE`], unless calls have become more than twice as slow.
+
 use std::mem;
 use std::time::Duration;
 
-use super::{Controller, Progress, SampleWindow, Target, positive};
+use super::{Controller, Explanation, Progress, Reason, SampleWindow, Target, positive};
 
-/// Finds the limit.
+/// Keeps the number of calls that queue near a tenth of the limit and its square root, and repeatedly
+/// measures the latency without a queue, at half of the limit. This is the default controller.
+///
+/// The idea is that of TCP Vegas (Brakmo and Peterson, 1995) and of `VegasLimit` in Netflix's
+/// [concurrency-limits]: `queue = throughput × (latency − baseline)`. The baseline is different: it is not
+/// a remembered minimum, which drifts.
+///
+/// - The target is `q = (headroom − 1)·L + 0.45·√L` calls in the queue. If there are more, the limit moves half of
+///   the way to `L − queue + q`. If there are less than half of that, it grows by the difference, by twice
+///   the difference in the next such window, and so on, at most to twice the limit. A limit does not
+///   grow while less than 0.8 of it is used.
+/// - A window has `(2·L/q)²` samples, at least 24, so that the standard error of the queue is about a third of `q`;
+///   half as many while the limit grows. Its cut is 2.5 times the mean time in flight: a call
+///   that takes longer counts as this long, so rare slow calls neither dominate a mean nor delay a
+///   window.
+/// - A probe halves the limit until that no longer makes calls faster; the latency then is the
+///   baseline `b`. **Probes begin at multiples of 10 seconds, or of 20, 40 and so on, of the machine's
+///   clock**, so that all clients of a server probe at once; their clocks may differ by half a second. They take
+///   about a thirty-second of the calls. A measurement moves `b` by 27 % at most, unless calls
+///   have become more than twice as slow.
+/// - If more than three quarters of a window reach the cut, the window ends early, the cut grows by four, and
+///   a probe with windows of 48 samples measures `b` anew. The same happens at the start.
+/// - A limit whose calls in flight have fallen by a third without a gain is a probe too: if calls have become more than
+///   twice as slow, it measures `b`.
+/// - If more than 3 % of a window are overloaded, the limit returns to the last one without overload, or to
+///   0.9 of itself, and stays below for eight windows; for twice as many if the next one is refused again, up
+///   to 128. If more than 90 % are, or the limit was twice as high before, it loses a fifth.
+///
+/// - Good at: service times, capacities and distributions that are unknown and change, heavy tails, and
+///   several clients before one server.
+/// - Bad at: processor sharing with a heavy tail, where most calls show little of the queue; a server that wastes
+///   work as soon as it is overloaded; clients whose clocks differ by seconds; and a first-in first-out queue
+///   of clients that are at their deadline when they are served. A client yields to greedy ones. The
+///   probes cost one to two percent of the goodput. Latencies must be those of the other side: calls that are cut short
+///   by a timeout should end as overloaded or ignored.
+///
+/// It begins at 20; you can [change](Self::initial_limit) that.
+///
+/// [concurrency-limits]: https://github.com/Netflix/concurrency-limits
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::adaptive::{Controller, Gradient, SampleWindow};
+///
+/// let mut controller = Gradient::default();
+/// let mut update = |limit: f64, milliseconds| {
+///     let mut window = SampleWindow::new(limit);
+///     for _ in 0..200 {
+///         window.record(Duration::from_millis(milliseconds), limit as usize);
+///     }
+///     controller.update(&window).limit
+/// };
+/// assert_eq!(update(20.0, 10), 20.0); // the first few calls
+/// assert_eq!(update(20.0, 10), 10.0); // a probe, at half of the limit
+/// assert_eq!(update(10.0, 10), 20.0); // as long as before: the baseline is 10 ms
+/// assert!(update(20.0, 20) < 20.0); // a queue: less
+/// assert!(update(20.0, 10) > 20.0); // no queue: more
+/// ```
 #[derive(Clone, Debug)]
 pub struct Gradient {
     initial: f64,
     headroom: f64,
-    /// The mean latency without a queue, in seconds.
+    /// The mean latency without a queue, in seconds, with calls cut at `cut`.
     baseline: Option<f64>,
-    /// The cut of the windows, in seconds.
+    /// Whether it was measured by few calls, and no probe has confirmed it.
+    is_guess: bool,
+    /// The age at which a call counts, in seconds.
     cut: f64,
-    /// The mean time in flight, by Little's law.
+    /// The smoothed mean time in flight, in seconds; 0 at first.
     mean: f64,
-    /// Windows in a row clearly below the target.
+    /// The windows in a row far below the target.
     calm: i32,
+    /// The last level of a whole window in which the limit was not changed for a probe.
+    last: Option<Level>,
+    /// The last limit at which no calls were refused.
     accepted: f64,
+    /// The highest limit since calls were refused, the windows for which it holds, and those that are left.
     ceiling: f64,
     hold: u32,
     left: u32,
+    /// The samples of this window.
+    samples: f64,
+    /// The time at which the last window ended.
     ended: Duration,
-    probe_samples: f64,
-    rate: f64,
-    wanted: u32,
-    is_guess: bool,
-    last: Option<Level>,
     state: State,
+    explanation: Explanation,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Steady { other: Option<Level> },
-    Probing { back: f64, last: Option<Level>, halved: bool, fresh: bool },
+    /// The limit is adjusted. Levels are compared with this one.
+    Steady(Option<Level>),
+    /// The limit halves until latencies no longer fall. It was `back` before, and `last` is the previous level.
+    Probing {
+        back: f64,
+        last: Option<Level>,
+        /// Whether `last` is not the first level.
+        is_lower: bool,
+        /// Whether the baseline is unknown.
+        is_new: bool,
+    },
 }
 
 /// The measurements of one window at one limit.
@@ -41,9 +126,10 @@ enum State {
 struct Level {
     limit: f64,
     in_flight: f64,
+    /// The most calls in flight, or the limit.
     used: f64,
+    /// The mean latency and three standard errors, in seconds.
     mean: f64,
-    /// Three standard errors.
     error: f64,
     /// The part of the calls below the cut.
     open: f64,
@@ -52,49 +138,89 @@ struct Level {
     samples: f64,
 }
 
-const FIRST: u32 = 16;
+/// The cut, in mean times in flight. With less, calls of one length reach it when a short queue is added; with more, slow
+/// calls dominate the mean, and the window waits for them.
 const CUT: f64 = 2.5;
+
+/// A cut of fewer mean times in flight shows no queue.
+const LEAST_CUT: f64 = 1.3;
+
+/// After a jump, the factor of the cut: calls that take up to ten times as long are within it.
+const JUMP: f64 = 4.0;
+
+/// The calls that may queue, in units of √L, beyond the headroom: random arrivals and departures
+/// differ by about √L, and a server without a queue idles.
 const QUEUE: f64 = 0.45;
-const JUMPED: u32 = 24;
+
+/// The relative standard error of a latency is about 0.7/√n, whatever the law is, because of the cut. With
+/// (2·L/q)² samples that of the queue is a third of its target.
+const NOISE: f64 = 2.0;
+
+/// The least samples of a window.
+const LEAST: f64 = 24.0;
+
+/// The part of the limit that must be in use, so that the latency depends on the limit.
 const USED: f64 = 0.8;
+
+/// Calls queued at two levels if the wait falls by this part of the calls that the lower one lacks. A limit just above
+/// the capacity, whose half is far below it, has less than a half.
+const QUEUED: f64 = 0.75;
+
+/// The throughput falls by half without a queue at the lower level, and stays the same with one.
+const FALLEN: f64 = 0.65;
+
+/// Levels are compared if the calls in flight differ by this factor.
+const APART: f64 = 1.5;
+
+/// The largest move of the baseline by one measurement. With several clients before one server, a
+/// larger move takes the queue of the others for slower work.
 const MOVE: f64 = 1.27;
+
+/// Probes begin at multiples of this number of seconds, or of its doubles.
 const PERIOD: f64 = 10.0;
+
+/// A probe takes about one in this many calls.
 const SHARE: f64 = 32.0;
-const SMOOTHING: f64 = 0.1;
+
+/// If a larger part of a window than the first is refused, the limit falls. The second means
+/// that everything is refused, at any limit.
 const REFUSED: f64 = 0.03;
 const ALL_REFUSED: f64 = 0.9;
-const HOLD: u32 = 8;
 
-fn p(name: &str, default: f64) -> f64 {
-    std::env::var(name).ok().map_or(default, |v| v.parse().unwrap())
-}
+/// The windows for which the limit stays below one at which calls were refused, at first and at most.
+const HOLD: u32 = 8;
+const LONGEST_HOLD: u32 = 128;
 
 impl Default for Gradient {
+    /// Starts at 20 with a headroom of 1.1.
     fn default() -> Self {
         Self {
             initial: 20.0,
             headroom: 1.1,
             baseline: None,
+            is_guess: true,
             cut: 10.0,
             mean: 0.0,
             calm: 0,
+            last: None,
             accepted: f64::INFINITY,
             ceiling: f64::INFINITY,
             hold: HOLD,
             left: 0,
+            samples: 2.0 * LEAST,
             ended: Duration::ZERO,
-            probe_samples: 24.0,
-            rate: 0.0,
-            wanted: JUMPED,
-            is_guess: true,
-            last: None,
-            state: State::Probing { back: 20.0, last: None, halved: false, fresh: true },
+            state: State::Steady(None),
+            explanation: Explanation::default(),
         }
     }
 }
 
 impl Gradient {
-    /// x
+    /// Sets the initial limit, by default 20.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `limit` is not a finite number above 0.
     #[must_use]
     #[track_caller]
     pub fn initial_limit(self, limit: f64) -> Self {
@@ -102,259 +228,310 @@ impl Gradient {
         Self { initial, ..self }
     }
 
-    /// x
+    /// Sets the headroom, by default 1.1: one more than the part of the limit that may queue. A larger one keeps
+    /// a server with varied calls from idling, and a smaller one protects a server that slows down
+    /// under too many calls.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `headroom` is not a finite number of at least 1.
     #[must_use]
     #[track_caller]
     pub fn headroom(self, headroom: f64) -> Self {
+        assert!(
+            headroom.is_finite() && headroom >= 1.0,
+            "the headroom must be a finite number of at least 1, but it is {headroom}"
+        );
         Self { headroom, ..self }
     }
 
-    /// x
-    #[must_use]
-    pub fn probe_after(self, _samples: u64) -> Self {
-        self
-    }
-
-    /// The calls that may queue.
-    fn target_queue(&self, limit: f64) -> f64 {
+    /// Returns the number of calls that should queue.
+    fn target(&self, limit: f64) -> f64 {
         (self.headroom - 1.0) * limit + QUEUE * limit.sqrt()
     }
 
-    /// The calls that queue.
-    fn queue(&self, level: Level) -> f64 {
-        level.rate * (level.mean - self.baseline.unwrap_or(level.mean)) / level.open.max(0.1)
+    /// Returns how many calls fewer than the target queue.
+    fn shortage(&self, level: Level) -> f64 {
+        let wait = level.mean - self.baseline.unwrap_or(level.mean);
+        self.target(level.used) - level.rate * wait / level.open.max(0.1)
     }
 
-    fn samples(&self, limit: f64) -> f64 {
-        match self.state {
-            State::Probing { fresh: true, .. } => p("JUMPED", 48.0),
-            State::Probing { back, .. } => p("NP", 1.0) * (p("N", 2.0) * back / self.target_queue(back)).powi(2).max(p("NMIN", 24.0)),
-            _ => (p("N", 2.0) * if self.calm > 0 { p("NG", 0.7) } else { 1.0 } * limit / self.target_queue(limit)).powi(2).max(p("NMIN", 24.0)),
-        }
+    /// Returns the number of samples that show the queue at a limit.
+    fn needed(&self, limit: f64) -> f64 {
+        (NOISE * limit / self.target(limit)).powi(2).max(LEAST)
     }
 
+    /// Returns whether a probe is due between two times.
     fn is_due(&self, since: Duration, until: Duration) -> bool {
-        let limit = self.initial; // replaced below
-        let _ = limit;
-        if self.rate <= 0.0 {
+        let Some(level) = self
+            .last
+            .filter(|level| matches!(self.state, State::Steady(_)) && level.is_used())
+        else {
             return false;
-        }
-        let share = if self.is_guess { 0.0 } else { p("SHARE", SHARE) };
-        let seconds = share * (self.rate * self.mean + self.probe_samples) / self.rate;
-        let period = PERIOD * (seconds / PERIOD).max(1.0).log2().ceil().exp2();
+        };
+        let calls = SHARE * (self.needed(level.limit) + level.in_flight);
+        let periods = if self.is_guess {
+            1.0
+        } else {
+            calls / level.rate / PERIOD
+        };
+        let period = PERIOD * periods.max(1.0).log2().ceil().exp2();
         let number = |time: Duration| (time.as_secs_f64() / period).floor();
         number(since) < number(until)
     }
 
-    /// The limit a level implies.
-    fn implied(&self, level: Level, part: f64) -> f64 {
-        let short = self.target_queue(level.used) - self.queue(level);
-        if short < 0.0 { level.used + short * part } else { level.limit }
-    }
-
-    fn misses_cut(&self, mean: f64) -> bool {
-        self.cut < p("CLO", 1.3) * mean || self.cut > p("CHI", 8.0) * mean
-    }
-
-    fn calibrate(&mut self, limit: f64) -> f64 {
-        self.state = State::Probing { back: limit, last: None, halved: false, fresh: true };
+    /// Measures the baseline anew, with this limit afterwards.
+    fn calibrate(&mut self, back: f64) {
         self.calm = 0;
-        limit
+        self.state = State::Probing {
+            back,
+            last: None,
+            is_lower: false,
+            is_new: true,
+        };
     }
 
-    fn settle(&mut self) {
-        self.state = State::Steady { other: None };
+    /// Continues a probe at half of a level.
+    fn halve(&mut self, back: f64, last: Level, is_lower: bool, is_new: bool) -> f64 {
+        self.explanation.reason = if is_new && self.mean > 0.0 && self.baseline.is_some() {
+            Reason::Jump
+        } else {
+            Reason::Probe
+        };
+        if last.limit.round() <= 1.0 {
+            // One call is not in a queue.
+            return self.probed(back, last, last, is_lower, is_new);
+        }
+        self.state = State::Probing {
+            back,
+            last: Some(last),
+            is_lower,
+            is_new,
+        };
+        (last.limit.min(last.in_flight) / 2.0).max(1.0)
+    }
+
+    /// Ends a probe: the lower level has no queue. Returns the limit before it, or the one that the other implies.
+    fn probed(
+        &mut self,
+        back: f64,
+        last: Level,
+        level: Level,
+        is_lower: bool,
+        is_new: bool,
+    ) -> f64 {
+        self.explanation.reason = Reason::Measured;
+        if is_new {
+            self.mean = level.in_flight / level.rate;
+            self.baseline = Some(level.mean);
+        } else {
+            self.measured(level, if self.is_guess { 1.0 } else { 0.5 });
+        }
+        self.is_guess = is_new;
         self.calm = 0;
+        self.state = State::Steady(Some(level));
+        let short = self.shortage(last);
+        if short >= 0.0 && !is_lower && last.limit > 1.0 {
+            return back;
+        }
+        (last.used + short).max(level.limit).min(back)
     }
 
+    /// Moves the baseline by a part of the way to a level without a queue.
+    fn measured(&mut self, level: Level, part: f64) {
+        let before = self.baseline.unwrap_or(level.mean);
+        let to = before + part * (level.mean - before);
+        let is_changed = level.mean > 2.0 * before;
+        self.baseline = Some(if is_changed {
+            level.mean
+        } else {
+            to.clamp(before / MOVE, before * MOVE)
+        });
+    }
+
+    /// Returns the limit after a window in which too many calls were refused.
     fn refused(&mut self, window: &SampleWindow) -> Option<f64> {
         let part = f64::from(window.overloaded()) / f64::from(window.samples().max(1));
         let limit = match self.state {
             State::Probing { back, .. } => back,
-            _ => window.limit(),
+            State::Steady(_) => window.limit(),
         };
         if part <= REFUSED {
             if limit > self.ceiling {
-                self.hold = HOLD;
-                self.ceiling = f64::INFINITY;
+                (self.ceiling, self.hold) = (f64::INFINITY, HOLD);
             }
             self.accepted = limit;
             return None;
         }
-        if matches!(self.state, State::Steady { .. }) {
-            self.settle();
-        } else if let State::Probing { fresh, .. } = self.state {
-            if fresh {
-                self.calibrate(limit);
-            } else {
-                self.settle();
-            }
+        self.calm = 0;
+        if let State::Probing { is_new: true, .. } = self.state {
+            self.calibrate(limit);
+        } else {
+            self.state = State::Steady(None);
         }
+        // If a much higher limit was accepted before, the limit is not the reason.
         if part > ALL_REFUSED || self.accepted.is_finite() && limit < self.accepted / 2.0 {
             return Some(0.8 * limit);
         }
-        let next = if self.accepted < limit { self.accepted } else { (0.9 * limit).min(limit - 1.0).max(1.0) };
-        let again = self.ceiling.is_finite() && next >= self.ceiling / 1.25;
-        self.hold = if again { (2 * self.hold).min(128) } else { HOLD };
-        self.ceiling = next;
-        self.left = self.hold;
+        let lower = (0.9 * limit).min(limit - 1.0).max(1.0);
+        let next = if self.accepted < limit {
+            self.accepted
+        } else {
+            lower
+        };
+        // Refusals that return at one level are a limit of the server.
+        let is_known = self.ceiling.is_finite() && next >= self.ceiling / 1.25;
+        self.hold = if is_known {
+            (2 * self.hold).min(LONGEST_HOLD)
+        } else {
+            HOLD
+        };
+        (self.ceiling, self.left) = (next, self.hold);
         Some(next)
     }
 
-    fn measured(&mut self, level: Level, weight: f64) {
-        let before = self.baseline.unwrap_or(level.mean);
-        if level.mean > 2.0 * before {
-            self.baseline = Some(level.mean);
-            return;
-        }
-        let to = before + weight * (level.mean - before);
-        self.baseline = Some(to.clamp(before / MOVE, before * MOVE));
-    }
-
-    fn answered(&mut self, level: Level, most: f64, since: Duration) -> f64 {
-        let little = level.in_flight / level.rate;
+    /// Returns the next limit after a window whose calls were answered.
+    fn answered(&mut self, level: Level, since: Duration) -> f64 {
+        let mean = level.in_flight / level.rate;
         if self.mean == 0.0 {
-            self.mean = little;
-            self.cut = CUT * little;
-            return self.calibrate(level.limit);
+            (self.mean, self.cut) = (mean, CUT * mean);
+            self.calibrate(level.limit);
+            return level.limit;
         }
-        let is_jump = level.open < 0.25;
-        if is_jump {
-            self.cut *= 4.0;
+        if level.has_jumped() {
+            self.cut *= JUMP;
             self.mean = self.cut / CUT;
             let back = match self.state {
                 State::Probing { back, .. } => back,
-                State::Steady { .. } => level.used,
+                State::Steady(_) => level.used,
             };
+            self.explanation.reason = Reason::Jump;
             self.calibrate(back);
             return level.limit.min(back / 2.0).max(1.0);
         }
         match self.state {
-            State::Probing { back, last, halved, fresh } => {
-                let Some(last) = last else {
-                    if self.misses_cut(little) {
-                        self.mean = little;
-                        self.cut = CUT * little;
-                        return level.limit;
-                    }
-                    return self.next_level(back, level, false, fresh);
-                };
-                if !last.is_elastic(&level, p(if fresh { "EF" } else { "EP" }, if fresh {0.5} else {0.75})) && level.limit > 1.0 {
-                    return self.next_level(back, level, true, fresh);
-                }
-                if fresh {
-                    self.mean = little;
-                    self.is_guess = true;
-                    self.baseline = Some(level.mean);
-                } else {
-                    let weight = if mem::take(&mut self.is_guess) { 1.0 } else { p("WPROBE", 0.5) };
-                    self.measured(level, weight);
-                }
-                self.calm = 0;
-                self.state = State::Steady { other: Some(level) };
-                let short = self.target_queue(last.used) - self.queue(last);
-                if short >= 0.0 && !halved {
-                    return back;
-                }
-                (last.used + short).max(level.limit).min(back)
+            State::Probing { last: None, .. } if !(LEAST_CUT..8.0).contains(&(self.cut / mean)) => {
+                (self.mean, self.cut) = (mean, CUT * mean);
+                level.limit
             }
-            State::Steady { other } => self.steady(other, level, most, since, little),
+            State::Probing {
+                back,
+                last: None,
+                is_new,
+                ..
+            } => self.halve(back, level, false, is_new),
+            State::Probing {
+                back,
+                last: Some(last),
+                is_lower,
+                is_new,
+            } => {
+                let least = if is_new { 0.5 } else { QUEUED };
+                if last.queues_as(&level, least) && level.limit > 1.0 {
+                    return self.halve(back, level, true, is_new);
+                }
+                self.probed(back, last, level, is_lower, is_new)
+            }
+            State::Steady(other) => self.adjusted(other.unwrap_or(level), level, mean, since),
         }
     }
 
-    fn next_level(&mut self, back: f64, last: Level, halved: bool, fresh: bool) -> f64 {
-        if last.limit.round() <= 1.0 {
-            self.settle();
-            if fresh {
-                self.baseline = Some(last.mean);
-            } else {
-                self.measured(last, 1.0);
-            }
-            return last.limit;
-        }
-        self.state = State::Probing { back, last: Some(last), halved, fresh };
-        (last.limit.min(last.in_flight) / 2.0).max(1.0)
-    }
-
-    fn steady(&mut self, other: Option<Level>, level: Level, most: f64, since: Duration, little: f64) -> f64 {
-        let is_early = level.samples < f64::from(self.wanted);
+    /// Returns the next limit after a window in which the limit was not low for a probe.
+    fn adjusted(&mut self, other: Level, level: Level, mean: f64, since: Duration) -> f64 {
+        let is_early = level.samples < self.samples;
         let from = self.last.filter(|_| is_early).unwrap_or(level);
-        if is_early || from.is_used() && self.is_due(since, self.ended) {
-            if self.cut > p("CHI", 8.0) * self.mean {
+        if is_early || self.is_due(since, self.ended) {
+            if self.cut > 8.0 * self.mean {
                 self.cut = CUT * self.mean;
-                return self.calibrate(level.limit);
+                self.calibrate(level.limit);
+                return level.limit;
             }
-            return self.next_level(from.limit, from, false, false);
+            return self.halve(from.limit, from, false, false);
         }
         self.last = Some(level);
-        self.mean += SMOOTHING * (little - self.mean);
-        self.rate = level.rate;
-        if self.cut < p("CLO", 1.3) * self.mean {
+        self.mean += 0.1 * (mean - self.mean);
+        if self.cut < LEAST_CUT * self.mean {
             self.cut = CUT * self.mean;
-            return self.calibrate(level.limit);
+            self.calibrate(level.limit);
+            return level.limit;
         }
-        let baseline = self.baseline.unwrap_or(level.mean);
-        self.baseline = Some(baseline.min(level.mean + level.error));
-        if level.limit.round() <= 1.0 {
-            self.measured(level, 1.0);
+        // Every latency is an upper bound.
+        self.baseline = self
+            .baseline
+            .map(|baseline| baseline.min(level.mean + level.error));
+        if let Some(limit) = self.compared(other, level) {
+            return limit;
         }
-        let other = other.unwrap_or(level);
-        let ratio = p("RATIO", 1.5);
-        let is_below = level.in_flight < other.in_flight / ratio;
-        let is_above = level.in_flight > other.in_flight * ratio;
-        self.state = State::Steady { other: Some(other) };
-        if is_below && level.mean > other.mean + level.error / 2.0 {
-            self.state = State::Steady { other: Some(level) };
-        } else if is_above || is_below {
-            self.state = State::Steady { other: Some(level) };
-            let (high, low) = if is_above { (level, other) } else { (other, level) };
-            if high.is_elastic(&low, p("EC", 0.5)) {
-                self.measured(low, p("WCMP", 0.5));
-                if is_below {
-                    self.calm = 0;
-                    return self.implied(high, 1.0).max(level.limit).min(high.limit);
-                }
-            }
-        }
-        let target = self.target_queue(level.used);
-        let short = target - self.queue(level);
+        let short = self.shortage(level);
+        let calm = mem::take(&mut self.calm);
+        self.explanation.reason = if short < 0.0 {
+            Reason::Queue
+        } else {
+            Reason::NoQueue
+        };
         if short < 0.0 {
-            self.calm = 0;
-            return self.implied(level, 0.5).max(level.used / 2.0).max(1.0);
+            return (level.used + short / 2.0).max(level.used / 2.0).max(1.0);
         }
-        if most < USED * level.limit.round() {
-            self.calm = 0;
-            if most <= level.limit / 2.0 {
-                self.measured(level, p("WFREE", 0.25));
+        if !level.is_used() {
+            self.explanation.reason = Reason::Unused;
+            if level.used <= level.limit / 2.0 {
+                self.measured(level, 0.25);
             }
             return level.limit;
         }
-        if short > 0.5 * target {
-            self.calm += 1;
-            let step = short * 2f64.powi(self.calm - 1);
-            return level.limit + step.min(level.limit);
+        if short > self.target(level.limit) / 2.0 {
+            self.calm = calm + 1;
+            return level.limit + (short * 2f64.powi(calm)).min(level.limit);
         }
-        self.calm = 0;
         level.limit + short / 2.0
+    }
+
+    /// Compares a level with an earlier one. Returns a limit if the calls in flight have fallen without a gain.
+    fn compared(&mut self, other: Level, level: Level) -> Option<f64> {
+        if level.limit.round() <= 1.0 {
+            self.measured(level, 1.0);
+        }
+        let is_below = level.in_flight * APART < other.in_flight;
+        let is_above = level.in_flight > other.in_flight * APART;
+        let is_apart = is_below || is_above;
+        self.state = State::Steady(Some(if is_apart { level } else { other }));
+        let (high, low) = if is_above {
+            (level, other)
+        } else {
+            (other, level)
+        };
+        // If calls have become slower at a lower level, the server has changed.
+        let is_other_work = is_below && level.mean > other.mean + level.error / 2.0;
+        if !is_apart || is_other_work || high.queues_as(&low, 0.5) {
+            return None;
+        }
+        // A bounded move here would let several clients learn each other's queue.
+        if low.mean > 2.0 * self.baseline.unwrap_or(low.mean) {
+            self.baseline = Some(low.mean);
+        }
+        if is_above {
+            return None;
+        }
+        self.explanation.reason = Reason::Measured;
+        self.calm = 0;
+        let short = self.shortage(high);
+        let limit = if short < 0.0 {
+            high.used + short
+        } else {
+            high.limit
+        };
+        Some(limit.max(level.limit).min(high.limit))
     }
 }
 
 impl Level {
-    fn is_used(&self) -> bool {
-        self.used >= USED * self.limit.round()
-    }
-
-    /// No queue at the lower level.
-    fn is_elastic(&self, low: &Level, part: f64) -> bool {
-        let fallen = self.in_flight - low.in_flight;
-        let shorter = self.rate * (self.mean - low.mean) / ((self.open + low.open) / 2.0);
-        fallen <= 0.0 || shorter <= part * fallen || (low.rate < p("RR", 0.65) * self.rate && shorter <= p("E2", 0.8) * fallen)
-    }
-
+    /// Returns `None` if no call of the window was answered.
     fn of(window: &SampleWindow) -> Option<Self> {
         let mean = window.mean_latency()?.as_secs_f64().max(1e-9);
-        let measured = f64::from(window.samples() - window.overloaded());
+        let answered = f64::from(window.samples() - window.overloaded());
         let in_flight = window.mean_in_flight();
+        // By Little's law, since a mean that is cut is too short. Calls that begin at once because the limit has grown
+        // have no rate.
         let most = in_flight / mean;
         Some(Self {
             limit: window.limit(),
@@ -362,53 +539,95 @@ impl Level {
             used: window.limit().min(window.max_in_flight() as f64).max(1.0),
             mean,
             error: 3.0 * window.error()?.as_secs_f64(),
-            open: 1.0 - f64::from(window.censored()) / measured,
+            open: 1.0 - f64::from(window.censored()) / answered,
             rate: window.rate().map_or(most, |rate| rate.min(most)),
             samples: f64::from(window.samples()),
         })
+    }
+
+    /// Returns whether the latency depends on the limit. A limit of 1.4 admits one call.
+    fn is_used(&self) -> bool {
+        self.used + 0.5 >= USED * self.limit
+    }
+
+    /// Returns whether most calls reach the cut.
+    fn has_jumped(&self) -> bool {
+        self.open < 0.25
+    }
+
+    /// Returns whether calls queue here and at a lower level: this part, at least, of the calls that it lacks.
+    fn queues_as(&self, low: &Self, least: f64) -> bool {
+        let fewer = self.in_flight - low.in_flight;
+        let shorter = self.rate * (self.mean - low.mean) / ((self.open + low.open) / 2.0);
+        let has_fallen = low.rate < FALLEN * self.rate;
+        fewer > 0.0 && shorter > if has_fallen { least.max(0.8) } else { least } * fewer
     }
 }
 
 impl Controller for Gradient {
     fn initial(&self) -> Target {
-        Target { limit: self.initial, samples: JUMPED }
+        Target {
+            limit: self.initial,
+            samples: self.samples as u32,
+        }
     }
 
     fn update(&mut self, window: &SampleWindow) -> Target {
         let since = mem::replace(&mut self.ended, window.ended());
         self.left = self.left.saturating_sub(1);
-        let limit = match (self.refused(window), Level::of(window)) {
-            (None, Some(level)) => self.answered(level, window.max_in_flight() as f64, since),
-            (limit, _) => limit.unwrap_or(window.limit()),
-        };
-        if std::env::var("TRACE").is_ok() {
-            let l = Level::of(window);
-            if let Some(l) = l {
-                eprintln!("{:.3} L {:.1} n {} in {:.1} m {:.2} f {:.2} X {:.0} q {:.2}/{:.2} b {:.2} C {:.1} mean {:.1} calm {} -> {:.1} {}", window.ended().as_secs_f64(), l.limit, window.samples(), l.in_flight, l.mean*1e3, l.open, l.rate, self.queue(l), self.target_queue(l.limit), self.baseline.unwrap_or(0.0)*1e3, self.cut*1e3, self.mean*1e3, self.calm, limit, match self.state { State::Steady{..} => "steady", State::Probing{last: None, ..} => "fresh", State::Probing{fresh: true, ..} => "calibrate", _ => "probe" });
+        let level = Level::of(window);
+        let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        self.explanation.latency = level.map(|level| duration(level.mean));
+        let mut limit = match (self.refused(window), level) {
+            (None, Some(level)) => self.answered(level, since),
+            (limit, _) => {
+                self.explanation.reason = Reason::Refused;
+                limit.unwrap_or(window.limit())
             }
+        };
+        self.explanation.baseline = self.baseline.map(duration);
+        let ceiling = if self.left > 0 {
+            self.ceiling
+        } else {
+            self.ceiling + 1.0
+        };
+        if limit > ceiling {
+            self.explanation.reason = Reason::Refused;
+            limit = ceiling;
         }
-        let limit = if self.left > 0 { limit.min(self.ceiling) } else { limit.min(self.ceiling + 1.0) };
-        let samples = self.samples(limit);
-        self.probe_samples = self.samples(limit);
-        self.wanted = samples as u32;
-        Target { limit, samples: samples as u32 }
+        self.samples = match self.state {
+            State::Probing { is_new: true, .. } => 2.0 * LEAST,
+            State::Probing { back, .. } => self.needed(back),
+            State::Steady(_) if self.calm > 0 => (self.needed(limit) / 2.0).max(LEAST),
+            State::Steady(_) => self.needed(limit),
+        };
+        self.samples = self.samples.floor();
+        // A float is converted with saturation.
+        Target {
+            limit,
+            samples: self.samples as u32,
+        }
     }
 
     fn progress(&mut self, window: &SampleWindow) -> Progress {
         let samples = window.samples();
-        let Some(level) = Level::of(window).filter(|_| samples >= 12) else {
-            return Progress::Continue;
-        };
-        let is_due = matches!(self.state, State::Steady { .. }) && self.last.is_some_and(|it| it.is_used()) && self.is_due(self.ended, window.ended());
-        let is_first = self.mean == 0.0 && samples >= FIRST;
-        let refused = window.overloaded() > samples / 4;
-        if is_due || is_first || refused || level.open < 0.25 {
-            return Progress::End;
+        let is_enough = f64::from(samples) >= LEAST / 2.0;
+        let ends = window.overloaded() > samples / 4
+            || self.mean == 0.0 && samples >= 16
+            || self.is_due(self.ended, window.ended())
+            || Level::of(window).is_some_and(|level| level.has_jumped());
+        if is_enough && ends {
+            Progress::End
+        } else {
+            Progress::Continue
         }
-        Progress::Continue
     }
 
     fn cut(&self) -> Duration {
         Duration::try_from_secs_f64(self.cut).unwrap_or(Duration::MAX)
+    }
+
+    fn explain(&self) -> Explanation {
+        self.explanation
     }
 }

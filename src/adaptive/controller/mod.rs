@@ -8,12 +8,14 @@
 use std::time::Duration;
 
 mod aimd;
+mod explanation;
 mod gradient;
 #[cfg(test)]
 mod tests;
 mod window;
 
 pub use self::aimd::Aimd;
+pub use self::explanation::{Explanation, Reason};
 pub use self::gradient::Gradient;
 pub use self::window::SampleWindow;
 
@@ -70,6 +72,12 @@ pub trait Controller: Send {
     fn progress(&mut self, window: &SampleWindow) -> Progress {
         let _ = window;
         Progress::Continue
+    }
+
+    /// Explains the last [`update`](Self::update), for people who watch the limit; the limiter asks after
+    /// each. Unknown by default.
+    fn explain(&self) -> Explanation {
+        Explanation::default()
     }
 }
 

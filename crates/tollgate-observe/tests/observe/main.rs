@@ -1,5 +1,6 @@
 //! Tests the exact reports of an observed throttle: each entry once, and the end of its permit.
 
+mod decisions;
 #[cfg(feature = "metrics")]
 mod guide;
 mod holders;

@@ -9,6 +9,7 @@ use tollgate::{
 use tollgate_observe::{Metrics, Observed};
 
 use super::SECOND;
+use super::decisions::decide;
 use crate::support::{Waiter, kind};
 
 /// Runs `run` with its own recorder. Returns the lines of the page that have no quantile.
@@ -169,4 +170,20 @@ fn metrics_without_a_recorder_do_nothing() {
     metrics.record(slots.snapshot());
     assert_eq!(format!("{metrics:?}"), "Metrics(\"nobody\")");
     drop(Observed::new(&slots, &metrics).try_acquire().unwrap());
+}
+
+#[test]
+fn decided_sets_the_figures_of_an_adaptive_limit() {
+    let page = page(|| drop(decide(Metrics::new("backend"))));
+    assert_lines(
+        &page,
+        &[
+            "tollgate_concurrency_limit{limit=\"backend\"} 5",
+            "tollgate_min_rtt_seconds{limit=\"backend\"} 1",
+            "tollgate_sample_rtt_seconds{limit=\"backend\"} 2",
+            "tollgate_min_rtt_calculation_active{limit=\"backend\"} 1",
+            "tollgate_decisions_total{limit=\"backend\",reason=\"probe\"} 1",
+            "tollgate_overloaded_total{limit=\"backend\"} 1",
+        ],
+    );
 }

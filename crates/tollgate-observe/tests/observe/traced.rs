@@ -11,6 +11,7 @@ use tracing::subscriber::with_default;
 use tracing::{Event, Metadata, Subscriber};
 
 use super::SECOND;
+use super::decisions::decide;
 use crate::support::Waiter;
 
 /// Keeps all events as text.
@@ -131,4 +132,16 @@ fn permits_that_were_held_for_long_are_warnings() {
         "WARN message=a permit was held for a long time limit=\"slots\" place=here:{line} held=2.0"
     );
     assert_eq!(events, [expected]);
+}
+
+#[test]
+fn decided_is_an_event_with_its_reason() {
+    let events = events(|| drop(decide(Traced::new("backend"))));
+    assert_eq!(
+        events,
+        [
+            "DEBUG message=a limit was decided limit=\"backend\" before=10.0 after=5.0 reason=\"probe\" \
+             baseline=1.0 latency=2.0 samples=4 overloaded=1"
+        ]
+    );
 }

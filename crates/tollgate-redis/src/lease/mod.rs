@@ -1,8 +1,9 @@
 //! Permits on a server: leases, which expire if their holder dies.
 //!
 //! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
-//! [`Lease`] (and the task that renews it) -> calls of the script -> [`keys`](crate::keys).
+//! [`Lease`] -> [`renewals`] (the task that renews leases) -> calls of the script -> [`keys`](crate::keys).
 
+mod renewals;
 mod semaphore;
 mod state;
 
@@ -10,25 +11,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::renewals::Renewing;
 use self::state::{Request, Shared};
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 pub use self::semaphore::{AcquireLease, Semaphore};
 use crate::error::StoreError;
 use crate::sync::{Mutex, lock};
 
-// [`Lease`]: permits that are held until they are dropped, released, or lost; and the task that
-// renews a lease and finally releases it.
+// [`Lease`]: permits that are held until they are dropped, released, or lost.
 //
-// 1. One task renews and then releases, so no renewal comes after the release.
-// 2. A lease is held until a time by the clock of this process: one ttl after the last successful
+// 1. A lease is held until a time by the clock of this process: one ttl after the last successful
 //    grant or renewal was sent, less a margin. On the server it expires later: one ttl after that
 //    call was executed.
-// 3. From that time on the lease is lost, regardless of later replies. Calls that check the lease
+// 2. From that time on the lease is lost, regardless of later replies. Calls that check the lease
 //    and the task that prolongs it read the clock under the same lock, so their answers never
 //    contradict each other.
-// 4. If the task is dropped with its runtime, the lease is not renewed any more, and is lost.
 
 /// The margin as a fraction of the ttl, because timers are late, and clocks run at different
 /// speeds.
@@ -70,23 +68,29 @@ const MARGIN: u32 = 16;
 #[must_use = "a lease that is dropped is given back"]
 pub struct Lease {
     held: Arc<Held>,
-    /// `None` for a lease of no permits.
-    task: Option<JoinHandle<Result<(), StoreError>>>,
+    /// The semaphore, and the number of the lease in it. `None` for a lease of no permits, and after a
+    /// release.
+    held_in: Option<(Arc<Shared>, u64)>,
 }
 
-/// The state that a lease and its task share.
+/// The state that a lease and the task that renews it share.
 #[derive(Default)]
 struct Held {
     request: Request,
     fencing: u64,
     lost: CancellationToken,
-    /// Cancelled when the permits are to be returned.
-    released: CancellationToken,
+    /// Held by the call that renews the lease.
+    renewing: Arc<tokio::sync::Mutex<()>>,
     /// `None` for a lease of no permits, which never expires.
     until: Mutex<Option<Instant>>,
 }
 
 impl Held {
+    /// Returns the time at which the lease is over. Only for a lease of permits.
+    fn until(&self) -> Instant {
+        lock(&self.until).unwrap_or_else(Instant::now)
+    }
+
     /// Prolongs the lease. Returns `false` if it has expired already.
     fn prolong(&self, later: Instant) -> bool {
         let mut until = lock(&self.until);
@@ -103,23 +107,38 @@ impl Lease {
     fn empty() -> Self {
         Self {
             held: Arc::default(),
-            task: None,
+            held_in: None,
         }
     }
 
     /// Creates a lease that was granted by a call sent at `sent`.
     fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: Instant) -> Self {
-        let until = sent + held_for(shared.limit.options.ttl);
+        let ttl = shared.limit.options.ttl;
+        let until = sent + held_for(ttl);
         let held = Arc::new(Held {
             request,
             fencing,
             until: Mutex::new(Some(until)),
             ..Held::default()
         });
-        let lost = held.lost.clone().drop_guard();
-        let task = keep(Arc::clone(shared), Arc::clone(&held), sent, lost);
-        let task = Some(shared.store.runtime().spawn(task));
-        Self { held, task }
+        let renewals = &shared.limit.renewals;
+        let (number, is_first) = renewals.add(Arc::clone(&held), sent, ttl);
+        if is_first {
+            let task = Renewing::new(shared);
+            shared.store.runtime().spawn(task.run());
+        }
+        let held_in = Some((Arc::clone(shared), number));
+        Self { held, held_in }
+    }
+
+    /// Ends the lease. Returns the call that returns the permits, unless they are lost or returned.
+    fn end(&mut self) -> Option<tokio::task::JoinHandle<Result<(), StoreError>>> {
+        let (shared, number) = self.held_in.take()?;
+        if !shared.limit.renewals.remove(number) {
+            return None;
+        }
+        let runtime = shared.store.runtime().clone();
+        Some(runtime.spawn(give_back(shared, Arc::clone(&self.held))))
     }
 
     /// Returns the fencing number: of two leases under a key, the later grant has the greater
@@ -169,8 +188,7 @@ impl Lease {
     /// The failure of the store. The release is retried in the background until the lease has
     /// expired, unless a key holds a value of another kind, or the script fails.
     pub async fn release(mut self) -> Result<(), StoreError> {
-        self.held.released.cancel();
-        match self.task.take() {
+        match self.end() {
             // A task that ends without a result has been dropped with its runtime.
             Some(task) => task.await.unwrap_or(Err(StoreError::NoRuntime)),
             None => Ok(()),
@@ -180,7 +198,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.held.released.cancel();
+        drop(self.end());
     }
 }
 
@@ -195,57 +213,15 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Renews a lease until it is released or lost. Then returns the permits that the server still
-/// holds for it.
-async fn keep(
-    shared: Arc<Shared>,
-    held: Arc<Held>,
-    sent: Instant,
-    lost: DropGuard,
-) -> Result<(), StoreError> {
-    let renews = renew(&shared, &held, sent);
-    let is_lost = held.released.run_until_cancelled(renews).await.is_some();
-    let lease = vec![held.request.clone()];
+/// Returns the permits of a lease, after a renewal that is under way.
+async fn give_back(shared: Arc<Shared>, held: Arc<Held>) -> Result<(), StoreError> {
+    let _renewing = held.renewing.lock().await;
     let ttl = shared.limit.options.ttl;
-    if is_lost {
-        drop(lost);
-        // A renewal may have been executed without a reply.
-        shared.release_later(lease, ttl);
-        return Ok(());
-    }
-    lost.disarm();
-    shared.release_or_retry(lease, ttl).await
-}
-
-/// Renews the lease; completes when it is lost.
-async fn renew(shared: &Shared, held: &Held, mut sent: Instant) {
-    let ttl = shared.limit.options.ttl;
-    let mut next = sent + third(ttl);
-    loop {
-        let until = sent + held_for(ttl);
-        let renewal = async {
-            tokio::time::sleep_until(next.into()).await;
-            let now = Instant::now();
-            (now, shared.renew(&held.request, held.fencing).await)
-        };
-        // After a pause of the process it may send one renewal although the lease is over; the store
-        // renews only leases that it still has.
-        match tokio::time::timeout_at(until.into(), renewal).await {
-            Ok((now, Ok(true))) if held.prolong(now + held_for(ttl)) => {
-                (sent, next) = (now, now + third(ttl));
-            }
-            Ok((_, Err(_))) => next = Instant::now() + shared.pause(),
-            _ => return,
-        }
-    }
+    shared
+        .release_or_retry(vec![held.request.clone()], ttl)
+        .await
 }
 
 fn held_for(ttl: Duration) -> Duration {
     ttl - ttl / MARGIN
-}
-
-/// Returns a random time slightly below a third, so that the processes of a fleet do not all renew
-/// at once.
-fn third(ttl: Duration) -> Duration {
-    (ttl / 3).mul_f64(1.0 - fastrand::f64() / 10.0)
 }

@@ -10,6 +10,7 @@ use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Throttle};
 
 use super::Lease;
+use super::renewals::Renewals;
 use super::state::{LeaseState, Leases, Options, Shared};
 use crate::error::StoreError;
 use crate::keys;
@@ -127,19 +128,30 @@ impl Semaphore {
             permits,
             ..LeaseState::default()
         };
+        let limit = Leases {
+            keys,
+            options,
+            renewals: Renewals::default(),
+        };
         Self {
-            shared: Arc::new(Shared::new(store, Leases { keys, options }, state)),
+            shared: Arc::new(Shared::new(store, limit, state)),
         }
     }
 
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let Leases { keys, mut options } = self.shared.limit.clone();
+        let Leases { keys, options, .. } = &self.shared.limit;
+        let mut options = *options;
         change(&mut options);
-        Self::made(self.shared.store.clone(), keys, self.permits(), options)
+        Self::made(
+            self.shared.store.clone(),
+            keys.clone(),
+            self.permits(),
+            options,
+        )
     }
 
     /// Sets how long a lease lasts without renewal, 10 seconds by default. A lease is renewed when
-    /// a third of that has passed, so the [deadline](Store::deadline) of a call should be much
+    /// a third of that has passed, with up to 255 other permits of this process in one call, so the [deadline](Store::deadline) of a call should be much
     /// shorter. All semaphores with the name must have the same ttl.
     ///
     /// # Panics

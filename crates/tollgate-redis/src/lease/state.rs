@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use redis::Cmd;
 use tollgate::{AcquireError, ErrorKind};
 
-use super::Lease;
+use super::renewals::Renewals;
+use super::{Held, Lease};
 use crate::error::StoreError;
 use crate::keys;
 use crate::queue::{self, Limit, Next, Wait, Waiter};
@@ -42,10 +43,10 @@ const MOST_PERMITS: u64 = 4096;
 /// The maximum number of waiters in one call.
 const MOST_ASKED: usize = 256;
 
-#[derive(Clone)]
 pub(super) struct Leases {
     pub(super) keys: keys::Semaphore,
     pub(super) options: Options,
+    pub(super) renewals: Renewals,
 }
 
 #[derive(Default)]
@@ -180,7 +181,7 @@ impl Shared {
         let leases = asked.iter().zip(&places).map(|(one, [fencing, _])| {
             (*fencing > 0).then(|| Lease::new(&self, one.clone(), *fencing, sent))
         });
-        // Leases are created without the lock, because each one spawns a task.
+        // Leases are created without the lock, because the first one spawns a task.
         let mut leases: Vec<_> = leases.collect();
         self.change(|state| {
             let State { queue, own, .. } = state;
@@ -322,13 +323,33 @@ impl Shared {
         }
     }
 
-    /// Returns whether the lease is still held.
-    pub(super) async fn renew(&self, one: &Request, fencing: u64) -> Result<bool, StoreError> {
-        let rest = |command: &mut Cmd| {
-            command.arg(&one.id).arg(one.n).arg(fencing);
+    /// Returns for each lease whether it is still held.
+    pub(super) async fn renew(&self, leases: &[&Held]) -> Result<Vec<bool>, StoreError> {
+        let members = |command: &mut Cmd| {
+            command.arg(leases.iter().map(|held| held.fencing).max());
+            for held in leases {
+                let id = &held.request.id;
+                command.arg(id);
+                for index in 1..held.request.n {
+                    command.arg(format!("{id}:{index}"));
+                }
+            }
         };
-        match self.ask_in_time("renew", rest).await?[..] {
-            [_, verdict] => Ok(verdict > 0),
+        match self.ask_in_time("renew", members).await?[..] {
+            [_, 1] => return Ok(vec![true; leases.len()]),
+            [_, 0] => {}
+            _ => return Err(StoreError::Script),
+        }
+        let each = |command: &mut Cmd| {
+            for held in leases {
+                let numbers = [u64::from(held.request.n), held.fencing];
+                command.arg(&held.request.id).arg(&numbers);
+            }
+        };
+        match &self.ask_in_time("assert", each).await?[..] {
+            [_, verdicts @ ..] if verdicts.len() == leases.len() => {
+                Ok(verdicts.iter().map(|verdict| *verdict > 0).collect())
+            }
             _ => Err(StoreError::Script),
         }
     }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tollgate::ErrorKind;
-use tollgate_redis::{Semaphore, Store};
+use tollgate_redis::{Semaphore, Store, StoreError};
 
 use super::verbs::{KEY, is_old, members, score, semaphore, tickets, until, until_free};
 use crate::support::server::Server;
-use crate::support::{ask, on_server, one_thread, runtime};
+use crate::support::{ask, failure, on_server, one_thread, runtime};
 
 /// Renewed after at most 100 milliseconds, and lost after 281 without a renewal.
 const TTL: Duration = Duration::from_millis(300);
@@ -33,6 +33,58 @@ fn lease_held_beyond_its_ttl_renews_itself() {
         assert!(score(server, &other).unwrap() > first);
         assert!(!lease.is_lost() && !lease.token().is_cancelled());
         assert_eq!(semaphore.available().await.unwrap(), 0);
+    });
+}
+
+/// A third of the ttl has at most ten batches, which are renewed together, and more only by their size.
+#[test]
+fn leases_of_a_process_are_renewed_together() {
+    on_server(async |server| {
+        is_old(server);
+        let store = server.store().deadline(SLOW);
+        let semaphore = semaphore(&store, 1_000).ttl(Duration::from_secs(9));
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..1_000 {
+            calls.spawn(semaphore.acquire());
+        }
+        let leases = calls.join_all().await;
+        let leases: Vec<_> = leases.into_iter().map(Result::unwrap).collect();
+        let renewed = || {
+            leases
+                .iter()
+                .map(|lease| score(server, lease.id()).unwrap())
+        };
+        let (before, first) = (store.calls(), renewed().fold(0.0, f64::max));
+        until(async || renewed().all(|score| score > first)).await;
+        // The first ones may have been renewed several times meanwhile.
+        let thirds = 1 + (renewed().fold(0.0, f64::max) - first) as u64 / 2_700_000;
+        assert!(
+            store.calls() - before <= 2 * 14 * thirds,
+            "{} calls in {thirds} thirds",
+            store.calls() - before
+        );
+        assert!(leases.iter().all(|lease| !lease.is_lost()));
+        drop(leases);
+        until_free(&semaphore, 1_000).await;
+    });
+}
+
+#[test]
+fn lease_on_a_server_without_memory_is_renewed_and_released() {
+    on_server(async |server| {
+        is_old(server);
+        let semaphore = semaphore(&server.store(), 2).ttl(SLOW);
+        let lease = semaphore.acquire_many(2).await.unwrap();
+        let () = ask(server, &["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+        let () = ask(server, &["CONFIG", "SET", "maxmemory", "1"]);
+        let first = score(server, lease.id()).unwrap();
+        let longer = first + SLOW.as_micros() as f64;
+        until(async || score(server, lease.id()).unwrap() > longer).await;
+        assert!(!lease.is_lost());
+        lease.release().await.unwrap();
+        assert_eq!(members(server, KEY), 0);
+        let full = semaphore.try_acquire().await.unwrap_err();
+        assert_eq!(failure(&full), StoreError::OutOfMemory);
     });
 }
 

@@ -31,7 +31,9 @@ enum Step {
     SetPermits(i64),
     /// The callers, and whether each waits.
     Acquire(Vec<(usize, bool)>),
-    Renew(usize),
+    /// Renews, and changes nothing else.
+    Renew(Vec<usize>),
+    Assert(Vec<usize>),
     Release(Vec<usize>),
     Look,
     /// The caller that acquires and renews, and the time by which it is too late.
@@ -44,13 +46,15 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let one = 0..COSTS.len();
     let time = prop_oneof![4 => 0..TTL / 50, 2 => 0..LIFE * 3 / 2, 1 => 0..TTL * 3 / 2];
+    let callers = proptest::collection::btree_set(one.clone(), 1..4);
     let asked = proptest::collection::btree_map(one.clone(), prop::bool::weighted(0.7), 1..4);
     prop_oneof![
         6 => time.clone().prop_map(Step::Pass),
         1 => time.prop_map(Step::SetClockBack),
         1 => (0..5_i64).prop_map(Step::SetPermits),
         9 => asked.prop_map(|asked| Step::Acquire(asked.into_iter().collect())),
-        6 => one.clone().prop_map(Step::Renew),
+        4 => callers.clone().prop_map(|all| Step::Renew(all.into_iter().collect())),
+        4 => callers.prop_map(|all| Step::Assert(all.into_iter().collect())),
         4 => proptest::collection::vec(one.clone(), 1..3).prop_map(Step::Release),
         1 => Just(Step::Look),
         2 => (one.clone(), 1..TTL).prop_map(|(who, by)| Step::Late(who, by)),
@@ -230,8 +234,39 @@ impl Model {
         reply
     }
 
-    fn renew(&mut self, who: usize, fencing: i64) -> Vec<i64> {
+    fn renew(&mut self, all: &[usize], fencing: &[i64]) -> Vec<i64> {
         let mut call = self.begin();
+        let until = self.now + TTL;
+        // A lease that lasts as long already counts as missing.
+        let mut renewed = 0;
+        for lease in &mut self.leases {
+            if all.contains(&lease.who) && lease.until != until {
+                lease.until = until;
+                renewed += 1;
+            }
+        }
+        let are_all = renewed == all.len();
+        if are_all {
+            let numbers = all.iter().map(|who| fencing[*who]);
+            call.kept.last = numbers.fold(call.kept.last, i64::max);
+        }
+        call.writes = true;
+        self.end(call);
+        vec![self.now, are_all.into()]
+    }
+
+    fn assert(&mut self, all: &[usize], fencing: &[i64]) -> Vec<i64> {
+        let mut call = self.begin();
+        let mut reply = vec![self.now];
+        let verdicts = all
+            .iter()
+            .map(|who| self.assert_one(&mut call, *who, fencing[*who]));
+        reply.extend(verdicts);
+        self.end(call);
+        reply
+    }
+
+    fn assert_one(&mut self, call: &mut Call, who: usize, fencing: i64) -> i64 {
         let fits = COSTS[who] <= self.room();
         let is_newer = call.is_young || fencing > call.kept.last;
         let verdict = if self.has(who).is_some() {
@@ -243,10 +278,9 @@ impl Model {
         };
         if verdict > 0 {
             call.kept.last = call.kept.last.max(fencing);
-            self.hold(&mut call, who, fencing);
+            self.hold(call, who, fencing);
         }
-        self.end(call);
-        vec![self.now, verdict]
+        verdict
     }
 
     fn release(&mut self, all: &[usize]) -> Vec<i64> {
@@ -346,24 +380,35 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
             // The call has no effect, as later steps check.
             Step::Late(who, by) => {
                 let [id, n] = [name(*who), COSTS[*who].to_string()];
-                for what in ["acquire", "renew"] {
+                for what in ["acquire", "renew", "assert"] {
                     let fencing = fencing[*who].to_string();
                     let rest = match what {
                         "acquire" => vec![id.clone(), n.clone(), "0".to_owned(), "1".to_owned()],
+                        "renew" => vec![fencing, id.clone()],
                         _ => vec![id.clone(), n.clone(), fencing],
                     };
                     let reply = real.call_by(&model, model.now - by, what, &rest);
                     assert_eq!(reply, [model.now]);
                 }
             }
-            Step::Renew(who) => {
-                let rest = [
-                    name(*who),
-                    COSTS[*who].to_string(),
-                    fencing[*who].to_string(),
-                ];
+            Step::Renew(all) => {
+                let highest = all.iter().map(|who| fencing[*who]).max().unwrap_or(0);
+                let mut rest = vec![highest.to_string()];
+                for who in all {
+                    rest.push(name(*who));
+                    rest.extend((1..COSTS[*who]).map(|index| format!("{}:{index}", name(*who))));
+                }
                 let reply = real.call(&model, "renew", &rest);
-                assert_eq!(reply, model.renew(*who, fencing[*who]));
+                assert_eq!(reply, model.renew(all, &fencing));
+            }
+            Step::Assert(all) => {
+                let mut rest = Vec::new();
+                for who in all {
+                    rest.push(name(*who));
+                    rest.extend([COSTS[*who], fencing[*who]].map(|number| number.to_string()));
+                }
+                let reply = real.call(&model, "assert", &rest);
+                assert_eq!(reply, model.assert(all, &fencing));
             }
             Step::Release(all) => {
                 let rest: Vec<_> = all

@@ -103,7 +103,16 @@ pub(crate) struct Snapshot {
     /// Whether the workers change automatically.
     cycling: bool,
     rows: Vec<Row>,
+    why: Why,
     fleet: FleetSnapshot,
+}
+
+/// Why the adaptive limit is what it is.
+#[derive(Serialize)]
+struct Why {
+    reason: &'static str,
+    baseline_ms: Option<f64>,
+    latency_ms: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -375,12 +384,18 @@ impl Panel {
         let fixed = FIXED.into_iter().zip(&self.fixed);
         let fixed = fixed
             .map(|((id, label, _), lane)| lane.row(id, label, lane.limit.throttle().snapshot()));
-        let permits = self.adaptive.limit.throttle().snapshot().permits;
-        let adaptive = self.adaptive.row("adaptive", "adaptive", permits);
+        let state = self.adaptive.limit.throttle().snapshot();
+        let adaptive = self.adaptive.row("adaptive", "adaptive", state.permits);
+        let milliseconds = |latency: Option<Duration>| latency.map(|it| it.as_secs_f64() * 1000.0);
         Snapshot {
             workers: self.adaptive.backend.workers.permits(),
             cycling: self.cycling_since().is_some(),
             rows: fixed.chain([adaptive]).collect(),
+            why: Why {
+                reason: state.explanation.reason.as_str(),
+                baseline_ms: milliseconds(state.explanation.baseline),
+                latency_ms: milliseconds(state.explanation.latency),
+            },
             fleet: self.fleet().snapshot(),
         }
     }

@@ -247,7 +247,11 @@ async fn event_has_every_field_of_the_page() {
         let ids = rows(&event["tenants"][queue], tenant);
         assert_eq!(ids, ["noisy", "quiet-1", "quiet-2", "quiet-3"]);
     }
-    assert_eq!(keys(&event["backend"]), "cycling fleet rows workers");
+    assert_eq!(keys(&event["backend"]), "cycling fleet rows why workers");
+    assert_eq!(
+        keys(&event["backend"]["why"]),
+        "baseline_ms latency_ms reason"
+    );
     let fleet = &event["backend"]["fleet"];
     assert_eq!(
         keys(fleet),

@@ -53,6 +53,10 @@ async fn backend_at_first_wastes_behind_five_and_thrashes_behind_a_hundred() {
     assert!(goodput("adaptive") >= 1.5 * goodput("fixed-5"), "{rows}");
     assert!(goodput("adaptive") >= 0.95 * goodput("fixed-20"), "{rows}");
     assert!(goodput("fixed-100") <= 0.1 * goodput("adaptive"), "{rows}");
+    // The limit is explained.
+    assert_ne!(event["backend"]["why"]["reason"], "unknown");
+    let baseline = number(&event, "backend.why.baseline_ms");
+    assert!((10.0..60.0).contains(&baseline), "{baseline}");
     let p99 = |id| number(&event, &format!("backend.{id}.p99_ms"));
     assert!(
         p99("adaptive") < p99("fixed-20") && p99("fixed-20") < p99("fixed-100"),
