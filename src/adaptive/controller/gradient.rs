@@ -446,7 +446,7 @@ impl Gradient {
                 self.calibrate(level.limit);
                 return level.limit;
             }
-            return self.halve(from.limit, from, false, false);
+            return self.halve(level.limit, from, false, false);
         }
         self.last = Some(level);
         self.mean += 0.1 * (mean - self.mean);
@@ -495,32 +495,24 @@ impl Gradient {
         let is_above = level.in_flight > other.in_flight * APART;
         let is_apart = is_below || is_above;
         self.state = State::Steady(Some(if is_apart { level } else { other }));
-        let (high, low) = if is_above {
-            (level, other)
-        } else {
-            (other, level)
-        };
         // If calls have become slower at a lower level, the server has changed.
         let is_other_work = is_below && level.mean > other.mean + level.error / 2.0;
-        if !is_apart || is_other_work || high.queues_as(&low, 0.5) {
+        if !is_below || is_other_work || other.queues_as(&level, 0.5) {
             return None;
         }
         // A bounded move here would let several clients learn each other's queue.
-        if low.mean > 2.0 * self.baseline.unwrap_or(low.mean) {
-            self.baseline = Some(low.mean);
-        }
-        if is_above {
-            return None;
+        if level.mean > 2.0 * self.baseline.unwrap_or(level.mean) {
+            self.baseline = Some(level.mean);
         }
         self.explanation.reason = Reason::Measured;
         self.calm = 0;
-        let short = self.shortage(high);
+        let short = self.shortage(other);
         let limit = if short < 0.0 {
-            high.used + short
+            other.used + short
         } else {
-            high.limit
+            other.limit
         };
-        Some(limit.max(level.limit).min(high.limit))
+        Some(limit.max(level.limit).min(other.limit))
     }
 }
 
@@ -629,5 +621,191 @@ impl Controller for Gradient {
 
     fn explain(&self) -> Explanation {
         self.explanation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adaptive::controller::tests::overloaded;
+
+    /// A window of 400 calls that take this many milliseconds.
+    fn window(limit: f64, milliseconds: f64, in_flight: usize) -> SampleWindow {
+        let mut window = SampleWindow::new(limit);
+        let latency = Duration::from_secs_f64(milliseconds / 1e3);
+        (0..400).for_each(|_| window.record(latency, in_flight));
+        window
+    }
+
+    fn next(gradient: &mut Gradient, limit: f64, milliseconds: f64) -> f64 {
+        let window = window(limit, milliseconds, limit.round() as usize);
+        gradient.update(&window).limit
+    }
+
+    /// A controller whose baseline is 10 ms, at a limit of 20.
+    fn measured() -> Gradient {
+        let mut gradient = Gradient::default();
+        assert_eq!(next(&mut gradient, 20.0, 10.0), 20.0);
+        assert_eq!(next(&mut gradient, 20.0, 10.0), 10.0);
+        assert_eq!(next(&mut gradient, 10.0, 10.0), 20.0);
+        gradient
+    }
+
+    fn baseline(gradient: &Gradient) -> f64 {
+        gradient.baseline.unwrap() * 1e3
+    }
+
+    #[track_caller]
+    fn assert_near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-6, "{value}, not {expected}");
+    }
+
+    /// A window of `refused` calls that are overloaded and others that take 10 ms.
+    fn refusing(limit: f64, refused: u32, answered: u32) -> SampleWindow {
+        let mut window = SampleWindow::new(limit);
+        let in_flight = limit.round() as usize;
+        (0..refused).for_each(|_| window.record_overloaded(in_flight));
+        (0..answered).for_each(|_| window.record(Duration::from_millis(10), in_flight));
+        window
+    }
+
+    #[test]
+    fn update_with_a_queue_moves_half_of_the_way_to_its_target() {
+        // 25 calls of 12.5 ms are 2,000 a second, so 5 of them queue.
+        let target = 0.1 * 25.0 + QUEUE * 5.0;
+        let limit = next(&mut measured(), 25.0, 12.5);
+        assert_near(limit, 25.0 - (5.0 - target) / 2.0);
+    }
+
+    #[test]
+    fn update_without_a_queue_grows_ever_faster_until_there_is_one() {
+        let mut gradient = measured();
+        let target = |limit: f64| 0.1 * limit + QUEUE * limit.sqrt();
+        let first = next(&mut gradient, 20.0, 10.0);
+        assert_near(first, 20.0 + target(20.0));
+        let second = next(&mut gradient, first, 10.0);
+        assert_near(second, first + 2.0 * target(24.0));
+        // Half of the calls queue.
+        assert!(next(&mut gradient, second, 20.0) < second);
+        assert_eq!(gradient.calm, 0);
+        assert_eq!(gradient.explain().reason, Reason::Queue);
+    }
+
+    #[test]
+    fn update_of_a_window_that_does_not_use_the_limit_never_raises_it() {
+        let mut gradient = measured();
+        assert_eq!(gradient.update(&window(20.0, 10.0, 15)).limit, 20.0);
+        assert_eq!(gradient.explain().reason, Reason::Unused);
+        assert!(gradient.update(&window(20.0, 20.0, 15)).limit < 15.0);
+    }
+
+    #[test]
+    fn update_with_refusals_at_one_level_holds_longer_each_time() {
+        let mut gradient = measured();
+        let grown = next(&mut gradient, 20.0, 10.0);
+        for hold in [8, 16, 32, 64, 128, 128] {
+            let refused = gradient.update(&refusing(grown, 20, 100)).limit;
+            assert_eq!(refused, 20.0);
+            assert_eq!(gradient.explain().reason, Reason::Refused);
+            for _ in 1..hold {
+                assert!(next(&mut gradient, 20.0, 10.0) <= 20.0);
+            }
+            assert_eq!(next(&mut gradient, 20.0, 10.0), 21.0);
+        }
+    }
+
+    #[test]
+    fn update_with_refusals_at_once_takes_a_tenth_or_a_fifth() {
+        assert_eq!(
+            measured().update(&refusing(18.0, 20, 100)).limit,
+            0.9 * 18.0
+        );
+        // Three of a hundred are not too many.
+        assert!(measured().update(&refusing(20.0, 3, 97)).limit >= 20.0);
+        // A server that refuses everything may be down.
+        assert_eq!(measured().update(&overloaded(20.0)).limit, 16.0);
+    }
+
+    #[test]
+    fn update_with_an_unknown_baseline_halves_until_the_latency_stops_falling() {
+        // Ten workers, 10 ms each.
+        let mut gradient = Gradient::default();
+        assert_eq!(next(&mut gradient, 80.0, 80.0), 80.0);
+        assert_eq!(next(&mut gradient, 80.0, 80.0), 40.0);
+        assert_eq!(next(&mut gradient, 40.0, 40.0), 20.0);
+        assert_eq!(next(&mut gradient, 20.0, 20.0), 10.0);
+        assert_eq!(gradient.explain().reason, Reason::Probe);
+        assert_eq!(next(&mut gradient, 10.0, 10.0), 5.0);
+        // 10 had no queue, so the limit is that and the target.
+        assert_near(
+            next(&mut gradient, 5.0, 10.0),
+            10.0 + 1.0 + QUEUE * 10f64.sqrt(),
+        );
+        assert_near(baseline(&gradient), 10.0);
+    }
+
+    #[test]
+    fn progress_probes_at_the_multiples_of_ten_seconds() {
+        let mut gradient = measured();
+        next(&mut gradient, 20.0, 10.0);
+        let at = |seconds: f64| {
+            let mut window = refusing(20.0, 0, 12);
+            window.end_at(Duration::from_secs_f64(seconds), 12);
+            window
+        };
+        gradient.ended = Duration::from_secs(1001);
+        assert_eq!(gradient.progress(&at(1009.9)), Progress::Continue);
+        assert_eq!(gradient.progress(&at(1010.1)), Progress::End);
+        assert_eq!(gradient.update(&at(1010.1)).limit, 10.0);
+        assert_eq!(gradient.explain().reason, Reason::Probe);
+        // No probe begins during a probe.
+        assert_eq!(gradient.progress(&at(1020.1)), Progress::Continue);
+    }
+
+    #[test]
+    fn update_after_a_jump_tells_a_queue_from_slower_work() {
+        let jumped = |milliseconds: f64| {
+            let mut gradient = measured();
+            let jumped = window(20.0, milliseconds, 20).with_cut(gradient.cut());
+            let mut cut = SampleWindow::new(20.0).with_cut(gradient.cut());
+            (0..12).for_each(|_| cut.record(Duration::from_millis(100), 20));
+            assert!(jumped.censored() == 0);
+            assert_eq!(gradient.progress(&cut), Progress::End);
+            assert_eq!(gradient.update(&cut).limit, 10.0);
+            assert_eq!(gradient.explain().reason, Reason::Jump);
+            assert_eq!(gradient.cut(), Duration::from_millis(100));
+            gradient
+        };
+        // Two workers are left: ten calls take 50 ms each, five 25, 2.5 and one 10.
+        let mut gradient = jumped(20.0);
+        for (limit, milliseconds, lower) in [(10.0, 50.0, 5.0), (5.0, 25.0, 2.5), (2.5, 12.5, 1.25)]
+        {
+            assert_eq!(next(&mut gradient, limit, milliseconds), lower);
+        }
+        assert!(next(&mut gradient, 1.25, 10.0) < 4.0);
+        assert_near(baseline(&gradient), 10.0);
+        // Calls take 50 ms without a queue.
+        let mut gradient = jumped(20.0);
+        assert_eq!(next(&mut gradient, 10.0, 50.0), 5.0);
+        assert_eq!(next(&mut gradient, 5.0, 50.0), 20.0);
+        assert_near(baseline(&gradient), 50.0);
+    }
+
+    #[test]
+    fn measured_moves_the_baseline_by_a_bounded_step() {
+        let mut gradient = measured();
+        let level = |milliseconds| Level::of(&window(20.0, milliseconds, 20)).unwrap();
+        gradient.measured(level(19.0), 1.0);
+        assert_near(baseline(&gradient), 10.0 * MOVE);
+        // Calls that are more than twice as slow are other work.
+        gradient.measured(level(60.0), 1.0);
+        assert_near(baseline(&gradient), 60.0);
+    }
+
+    #[test]
+    fn update_with_faster_work_lowers_the_baseline() {
+        let mut gradient = measured();
+        next(&mut gradient, 20.0, 2.0);
+        assert_near(baseline(&gradient), 2.0);
     }
 }

@@ -5,14 +5,14 @@
 //! was really in force: a target out of the range of the limiter comes back clamped, so a
 //! controller that starts from [`SampleWindow::limit`] never winds up.
 
-use std::time::Duration;
-
 mod aimd;
 mod explanation;
 mod gradient;
 #[cfg(test)]
 mod tests;
 mod window;
+
+use std::time::Duration;
 
 pub use self::aimd::Aimd;
 pub use self::explanation::{Explanation, Reason};
