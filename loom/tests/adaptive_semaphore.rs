@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tollgate::{Clock, ErrorKind};
 use tollgate_adaptive::{AdaptivePermit as Permit, AdaptiveSemaphore};
-use tollgate_adaptive::{Controller, Progress, SampleWindow, Target};
+use tollgate_adaptive::{Controller, SampleWindow, Target};
 use tollgate_loom::*;
 
 /// A controller that alternates between two limits, in windows of `samples` samples.
@@ -34,29 +34,6 @@ impl Controller for Alternating {
         assert_eq!(window.samples(), self.samples);
         let is_first = window.limit() == self.limits[0];
         self.target(usize::from(is_first))
-    }
-}
-
-/// The same controller, which also drops the first four samples once.
-struct Discarding(Alternating, bool);
-
-impl Controller for Discarding {
-    fn initial(&self) -> Target {
-        self.0.initial()
-    }
-
-    fn update(&mut self, window: &SampleWindow) -> Target {
-        self.0.update(window)
-    }
-
-    fn progress(&mut self, _: &SampleWindow) -> Progress {
-        self.0.updating.touch();
-        yield_now();
-        if std::mem::replace(&mut self.1, true) {
-            Progress::Continue
-        } else {
-            Progress::Discard
-        }
     }
 }
 
@@ -120,7 +97,7 @@ model!(ends_that_race_the_end_of_a_window_are_counted_once, || {
     calls(&semaphore, 1);
     join_all(threads);
     let snapshot = semaphore.snapshot();
-    assert_at_rest(&semaphore, limits, 1..=2);
+    assert_at_rest(&semaphore, limits, 0..=2);
     // A lost place is given back: the next call is measured.
     calls(&semaphore, 1);
     assert_eq!(semaphore.snapshot().windows, snapshot.windows + 1);
@@ -150,43 +127,35 @@ model!(end_that_raises_the_limit_races_a_joiner, || {
     assert_at_rest(&semaphore, limits, 1..=1);
 });
 
-// An ignored call gives its place back while the window ends: it never opens a window that waits
-// for its controller.
-model!(ignore_races_the_end_of_a_window, || {
+// An ignored call gives its place back while another call ends: exactly one further call is measured.
+model!(ignore_races_the_end_of_another_call, || {
     let limits = [2.0, 5.0];
-    let semaphore = semaphore(limits, 8);
-    // Nine of the twelve places of the window are used.
+    let semaphore = semaphore(limits, 3);
     let held = begun(&semaphore);
-    calls(&semaphore, 7);
+    calls(&semaphore, 1);
     let ignored = begun(&semaphore);
     let thread = spawn(move || ignored.ignore());
     drop(held);
     join_all([thread]);
+    assert_at_rest(&semaphore, limits, 0..=0);
+    calls(&semaphore, 1);
     assert_at_rest(&semaphore, limits, 1..=1);
 });
 
-// Another call ends while the controller drops the samples of the window, or is asked: this loses no sample
-// of the new window, and the window has places for all.
-model!(end_races_the_discard_of_samples, || {
-    let semaphore = by(Discarding(Alternating::new([3.0, 4.0], 5), false));
-    calls(&semaphore, 3);
-    let thread = dropping(begun(&semaphore));
+// A call that watches ends the window, in place of one that hangs, while that one ends.
+model!(watcher_races_the_end_of_the_last_call, || {
+    let limits = [2.0, 5.0];
+    let clock = Clock::manual();
+    let alternating = Alternating::new(limits, 2);
+    let semaphore = Arc::new(AdaptiveSemaphore::new(alternating).clock(&clock));
+    let held = begun(&semaphore);
+    // Its end sets the deadline.
+    calls(&semaphore, 1);
+    clock.advance(std::time::Duration::from_secs(11));
+    let thread = dropping(held);
     calls(&semaphore, 1);
     join_all([thread]);
-    let snapshot = semaphore.snapshot();
-    // The fifth sample belongs to the new window, unless it arrived while the controller was asked, or found the
-    // lock taken.
-    let lost = snapshot.lost_samples as u32;
-    assert!(snapshot.window.samples() <= 1 || lost > 0, "{snapshot:?}");
-    assert_eq!(snapshot.permits.in_use, 0);
-    // Further calls end the window: none of its places is lost.
-    for _ in 0..9 {
-        calls(&semaphore, 1);
-        if semaphore.snapshot().windows == 1 {
-            return;
-        }
-    }
-    panic!("the window never ends: {:?}", semaphore.snapshot());
+    assert_at_rest(&semaphore, limits, 1..=1);
 });
 
 // A call ends, and changes the limit, while the semaphore is closed under a waiter.

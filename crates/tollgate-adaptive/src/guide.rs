@@ -53,7 +53,8 @@
 //! # Choices
 //!
 //! - *You know the number*, from a contract or the size of a pool: a [`Semaphore`](tollgate::Semaphore) or a
-//!   [`RateLimiter`](tollgate::RateLimiter).
+//!   [`RateLimiter`](tollgate::RateLimiter). A fixed limit of 1.5 times the number of workers is better than any
+//!   adaptive one: 97 % of the goodput in the mean of 89 simulated phases, and 5 of them under 90 %.
 //! - *A server refuses calls above a rate that you don't know*: [`AdaptiveRate`](crate::AdaptiveRate).
 //! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `ThrottleLayer`, of the crate
 //!   [`tollgate-tower`], report to the limit how each call ended.
@@ -64,7 +65,10 @@
 //!   changes, and at one whose calls become slower.
 //! - *Several processes*: each finds its own share. They need no communication, but their clocks must differ by
 //!   less than half a second: all processes measure the latency without a queue at the same multiples of ten seconds of
-//!   the machine's clock. The shares need not be even.
+//!   the machine's clock. The shares need not be even, and beside greedy clients a `Gradient` client yields: it gets less
+//!   than half of what it asks for.
+//! - *A balancer in front of unequal backends*: that is several resources. One limit for all of them is set by the
+//!   smallest, so use one for each backend if you can.
 //!
 //! <div style="overflow-x: auto">
 #![doc = include_str!("guide/adaptive-workers.svg")]

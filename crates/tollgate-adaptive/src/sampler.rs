@@ -1,21 +1,23 @@
 //! [`Sampler`]: chooses the calls of a semaphore that are measured, collects their samples, and
 //! runs the controller.
 //!
-//! 1. The word has the number of the window and the number of calls that may still begin in it. A
-//!    call is measured if and only if it takes one of these places, so once all calls of a window
-//!    have begun, another call costs one relaxed load.
+//! 1. The word has the number of the window and the number of its calls that have yet to begin. A call is
+//!    measured if and only if it takes one of these places.
 //! 2. A sample counts only in the window in which its call began. A window begins after the limit
 //!    of the one before has been replaced, so all its calls began under its own limit.
-//! 3. A window has half as many places again as it needs samples, at least one more, and ends with
-//!    its `samples`-th sample, so that calls that hang do not keep the limit from changing. A place
-//!    whose call gives no sample, because it was ignored or found the lock taken, goes to another
-//!    call.
-//! 4. The thread that adds the last sample takes the controller out of the state and runs it
+//! 3. A window is a cohort: it ends when each of its calls has ended or has reached the age of the cut, and then
+//!    counts with the cut. So no call that hangs keeps the limit from changing, and what a window shows
+//!    does not depend on the limit. A place whose call gives no sample, because it was ignored or found
+//!    the lock taken, goes to another call.
+//! 4. Calls that begin when there are no places left watch: when one of them ends, it reads the clock, and ends the
+//!    window if its deadline has passed. It takes the lock only then. The deadline is set by the first call that
+//!    ends after the last place was taken, so each call of the window is at least as old as the cut then.
+//! 5. The thread that adds the last sample takes the controller out of the state and runs it
 //!    without the lock, because a controller is foreign code. Until the controller is back, the
 //!    window has no places, so no other thread can end it.
-//! 5. After every fourth sample the controller decides, also without the lock, whether the window
-//!    continues, ends or begins again. If the window gets all its samples in the meantime, it takes
-//!    no more, and ends as soon as the controller is back.
+//! 6. After every fourth sample the controller decides, also without the lock, whether the window
+//!    continues or ends. It sees those calls, too, that are known to have reached the cut. If the window
+//!    gets all its samples in the meantime, it takes no more, and ends as soon as the controller is back.
 //!
 //! The lock is a leaf. A sample only tries it: a statistic may lose samples, and the owner of a
 //! permit never waits. The number of a window wraps after four billion windows.
@@ -30,14 +32,16 @@ use tollgate::{Clock, Semaphore, Snapshot};
 use super::controller::{Controller, Explanation, Progress, SampleWindow, Target};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// A measured call. An `Option` of it is returned in two registers.
+/// A call that is measured, or that watches. An `Option` of it is returned in two registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
-    /// The upper half has the number of the window in which it has a place, the lower half the
-    /// number of calls in flight.
+    /// The upper half has the number of the window, the lower half the number of calls in flight, or [`WATCHES`].
     place: NonZeroU64,
     began: Tick,
 }
+
+/// No number of calls in flight.
+const WATCHES: u32 = u32::MAX;
 
 impl Measured {
     fn window(self) -> u32 {
@@ -47,6 +51,10 @@ impl Measured {
     fn in_flight(self) -> usize {
         self.place.get() as u32 as usize
     }
+
+    fn watches(self) -> bool {
+        self.place.get() as u32 == WATCHES
+    }
 }
 
 pub(super) struct Sampler {
@@ -54,6 +62,9 @@ pub(super) struct Sampler {
     word: AtomicU64,
     /// The samples that found the lock taken.
     lost: AtomicU64,
+    /// The tick at which a window without places ends, or 0 before it is known. It is written under the lock, or
+    /// reset by a call that gives its place back.
+    deadline: AtomicU64,
     state: Mutex<State>,
     /// The initial limit of the controller, which may be out of the range.
     initial: f64,
@@ -66,6 +77,10 @@ struct State {
     window: SampleWindow,
     /// The number of samples with which the window ends.
     samples: u32,
+    /// A time, and the number of calls that had begun at that time.
+    mark: (Tick, u32),
+    /// The number of calls that had begun one cut ago, or earlier.
+    old: u32,
     /// `None` while it runs.
     controller: Option<Box<dyn Controller>>,
     /// That of the last target.
@@ -81,6 +96,14 @@ impl State {
     /// Returns whether the window has all its samples.
     fn is_full(&self) -> bool {
         self.window.samples() >= self.samples
+    }
+
+    /// Keeps the number of calls that are at least as old as the cut.
+    fn mark(&mut self, now: Tick, begun: u32) {
+        if now.saturating_since(self.mark.0) >= self.window.cut() {
+            self.old = self.mark.1;
+            self.mark = (now, begun);
+        }
     }
 }
 
@@ -99,8 +122,10 @@ impl Sampler {
         );
         let samples = samples.max(1);
         let state = State {
-            window: SampleWindow::new(limit),
+            window: SampleWindow::new(limit).with_cut(controller.cut()),
             samples,
+            mark: (Tick::from_nanos(0), 0),
+            old: 0,
             controller: Some(controller),
             explanation: Explanation::default(),
             windows: 0,
@@ -109,6 +134,7 @@ impl Sampler {
         Self {
             word: AtomicU64::new(word(0, samples)),
             lost: AtomicU64::new(0),
+            deadline: AtomicU64::new(0),
             state: Mutex::new(state),
             initial: limit,
             limits: (1, 1),
@@ -120,7 +146,9 @@ impl Sampler {
     pub(super) fn set_limits(&mut self, limits: (usize, usize)) -> usize {
         self.limits = limits;
         let limit = self.clamp(self.initial);
-        lock(&self.state).window = SampleWindow::new(limit);
+        let mut state = lock(&self.state);
+        state.window = SampleWindow::new(limit).with_cut(state.window.cut());
+        drop(state);
         self.permits(limit)
     }
 
@@ -139,11 +167,15 @@ impl Sampler {
         (limit.round() as usize).clamp(self.limits.0, self.limits.1)
     }
 
-    /// Takes a place for a call that begins, if it is to be measured.
+    /// Begins a call: it takes a place, or watches.
     #[inline]
     pub(super) fn begin(&self, semaphore: &Semaphore) -> Option<Measured> {
-        match self.word.load(Ordering::Relaxed) as u32 {
-            0 => None,
+        let seen = self.word.load(Ordering::Relaxed);
+        match seen as u32 {
+            0 => Some(Measured {
+                place: NonZeroU64::new(seen | u64::from(WATCHES))?,
+                began: Tick::from_nanos(0),
+            }),
             _ => self.take_place(semaphore),
         }
     }
@@ -152,7 +184,8 @@ impl Sampler {
     fn take_place(&self, semaphore: &Semaphore) -> Option<Measured> {
         let taken = self.change(|seen| (seen as u32 != 0).then(|| seen - 1))?;
         // The call itself is one.
-        let in_flight = u32::try_from(semaphore.in_use()).unwrap_or(u32::MAX).max(1);
+        let in_flight = u32::try_from(semaphore.in_use()).unwrap_or(u32::MAX);
+        let in_flight = in_flight.clamp(1, WATCHES - 1);
         let place = NonZeroU64::new(taken >> 32 << 32 | u64::from(in_flight))?;
         let began = self.clock.now();
         Some(Measured { place, began })
@@ -161,58 +194,96 @@ impl Sampler {
     /// Ends a call. If its sample is the last of the window, this runs the controller, and sets the limit of
     /// the semaphore for the next window. Two such changes never overlap.
     pub(super) fn end(&self, call: Measured, feedback: Feedback, semaphore: &Semaphore) {
-        let latency = match feedback {
-            Feedback::Success => Some(self.clock.now().saturating_since(call.began)),
-            Feedback::Overloaded { .. } => None,
-            Feedback::Ignored => return self.give_place(call.window()),
-        };
+        if !call.watches() && feedback == Feedback::Ignored {
+            return self.give_place(call.window());
+        }
+        let now = self.clock.now();
+        if call.watches() && now.as_nanos() < self.deadline.load(Ordering::Relaxed) {
+            return;
+        }
         // No code that can panic runs under the lock, so it is never poisoned.
         let Ok(mut state) = self.state.try_lock() else {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            return self.give_place(call.window());
+            if !call.watches() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                self.give_place(call.window());
+            }
+            return;
         };
-        let number = (self.word.load(Ordering::Relaxed) >> 32) as u32;
+        let word = self.word.load(Ordering::Relaxed);
+        let number = (word >> 32) as u32;
         if number != call.window() || state.is_full() {
             return;
         }
-        match latency {
-            Some(latency) => state.window.record(latency, call.in_flight()),
-            None => state.window.record_overloaded(call.in_flight()),
+        let mut asks = false;
+        if !call.watches() {
+            match feedback {
+                Feedback::Success => {
+                    let latency = now.saturating_since(call.began);
+                    state.window.record(latency, call.in_flight());
+                }
+                _ => state.window.record_overloaded(call.in_flight()),
+            }
+            state.window.began_at(call.began);
+            asks = state.window.samples().is_multiple_of(ASKED_AFTER);
         }
-        if !state.is_full() && !state.window.samples().is_multiple_of(ASKED_AFTER) {
+        let begun = state.samples - (word as u32).min(state.samples);
+        state.mark(now, begun);
+        if word as u32 == 0 {
+            self.end_if_due(&mut state, now, semaphore.in_use());
+        }
+        if !state.is_full() && !asks {
             return;
         }
         // Another thread may be running it.
         let Some(mut controller) = state.controller.take() else {
             return;
         };
-        state.window.end_at(self.clock.wall());
+        state.window.end_at(self.clock.wall(), begun);
+        let mut window = state.window;
         if !state.is_full() {
-            let window = state.window;
+            let old = state.old.saturating_sub(window.samples());
+            window.record_hanging(old, semaphore.in_use());
             drop(state);
             let progress = contain_panic(|| controller.progress(&window));
             state = lock(&self.state);
-            if progress == Some(Progress::Discard) {
-                let discarded = state.window.samples();
-                state.window = SampleWindow::new(window.limit());
-                self.change(|seen| Some(seen + u64::from(discarded)));
-            }
             if progress != Some(Progress::End) && !state.is_full() {
                 state.controller = Some(controller);
                 return;
             }
         }
+        if state.is_full() {
+            window = state.window;
+            window.end_at(self.clock.wall(), state.samples);
+        }
         // The window ends: samples of its other calls arrive too late, and no call takes a place.
         let next = number.wrapping_add(1);
         self.word.swap(u64::from(next) << 32, Ordering::Relaxed);
-        let window = state.window;
         drop(state);
         self.update(controller, &window, next, semaphore);
     }
 
+    /// Counts all calls that have not ended if the deadline has passed, or sets it.
+    fn end_if_due(&self, state: &mut State, now: Tick, in_flight: usize) {
+        match self.deadline.load(Ordering::Relaxed) {
+            0 => {
+                let deadline = now.saturating_add(state.window.cut()).as_nanos();
+                self.deadline.store(deadline, Ordering::Relaxed);
+            }
+            deadline if deadline <= now.as_nanos() => {
+                let hanging = state.samples - state.window.samples();
+                state.window.record_hanging(hanging, in_flight);
+            }
+            _ => {}
+        }
+    }
+
     /// Gives the place of a call without a sample to another call, unless its window has ended.
     fn give_place(&self, window: u32) {
-        self.change(|seen| ((seen >> 32) as u32 == window).then(|| seen + 1));
+        let given = self.change(|seen| ((seen >> 32) as u32 == window).then(|| seen + 1));
+        if given.is_some() {
+            // The other call begins later.
+            self.deadline.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Changes the word. All accesses are relaxed: the word publishes nothing, and samples go
@@ -231,23 +302,33 @@ impl Sampler {
         next: u32,
         semaphore: &Semaphore,
     ) {
-        let decided = contain_panic(|| (controller.update(window), controller.explain()));
-        let decided = decided.filter(|(target, _)| is_limit(target.limit));
-        let limit = decided.map_or(window.limit(), |(target, _)| self.clamp(target.limit));
+        let decide = || {
+            (
+                controller.update(window),
+                controller.cut(),
+                controller.explain(),
+            )
+        };
+        let decided = contain_panic(decide).filter(|(target, ..)| is_limit(target.limit));
+        let limit = decided.map_or(window.limit(), |(target, ..)| self.clamp(target.limit));
         // A higher limit wakes waiters, and wakers are foreign code.
         semaphore.set_permits(self.permits(limit));
 
         let mut state = lock(&self.state);
+        let mut cut = window.cut();
         match decided {
-            Some((target, explanation)) => {
+            Some((target, next, explanation)) => {
                 state.samples = target.samples.max(1);
+                cut = next;
                 state.explanation = explanation;
             }
             None => state.rejected_targets += 1,
         }
-        state.window = SampleWindow::new(limit);
+        state.window = SampleWindow::new(limit).with_cut(cut);
+        (state.mark, state.old) = ((self.clock.now(), 0), 0);
         state.controller = Some(controller);
         state.windows += 1;
+        self.deadline.store(0, Ordering::Relaxed);
         self.word.swap(word(next, state.samples), Ordering::Relaxed);
     }
 
@@ -267,8 +348,7 @@ impl Sampler {
 
 /// Returns the word of a window with this number of samples.
 fn word(number: u32, samples: u32) -> u64 {
-    let places = samples.saturating_add((samples / 2).max(1));
-    u64::from(number) << 32 | u64::from(places)
+    u64::from(number) << 32 | u64::from(samples)
 }
 
 /// Calls a controller, and catches its panic. Returns `None` after a panic.

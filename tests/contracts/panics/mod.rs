@@ -152,7 +152,7 @@ fn settings_of_adaptive_limits_out_of_range() {
         }
     }
     allowed! {
-        Gradient::default().initial_limit(0.5).headroom(1.0).probe_after(0);
+        Gradient::default().initial_limit(0.5).headroom(1.0);
         AdaptiveSemaphore::new(Fixed(9.0)).limits(1..=MAX);
         AdaptiveRate::new().limits(0.001..=1e6).limits(5.0..=5.0);
         AdaptiveRate::new().initial_rate(f64::MIN_POSITIVE).initial_rate(f64::MAX);

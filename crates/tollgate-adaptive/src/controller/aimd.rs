@@ -112,6 +112,11 @@ impl Controller for Aimd {
         target(next, SAMPLES)
     }
 
+    /// Returns twice the timeout, so that a mean above the timeout is seen.
+    fn cut(&self) -> Duration {
+        self.timeout.saturating_mul(2)
+    }
+
     fn explain(&self) -> Explanation {
         self.explanation
     }

@@ -15,16 +15,18 @@ use std::time::Duration;
 /// use tollgate_adaptive::{Controller, Gradient, Reason, SampleWindow};
 ///
 /// let mut controller = Gradient::default();
-/// let mut update = |limit, milliseconds| {
+/// let mut update = |limit: f64, milliseconds| {
 ///     let mut window = SampleWindow::new(limit);
-///     window.record(Duration::from_millis(milliseconds), limit as usize);
+///     for _ in 0..200 {
+///         window.record(Duration::from_millis(milliseconds), limit as usize);
+///     }
 ///     controller.update(&window);
 ///     controller.explain()
 /// };
 /// update(20.0, 10); // the first few calls
 /// assert_eq!(update(20.0, 10).reason, Reason::Probe);
 /// assert_eq!(update(10.0, 10).reason, Reason::Measured);
-/// assert_eq!(update(20.0, 30).reason, Reason::Queue);
+/// assert_eq!(update(20.0, 20).reason, Reason::Queue);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,7 +37,7 @@ pub struct Explanation {
     /// does not estimate it.
     pub baseline: Option<Duration>,
     /// The latency of the last window, as the controller compares it with the baseline: with
-    /// [`Gradient`](super::Gradient) the geometric mean. `None` if no call of the window was answered.
+    /// [`Gradient`](super::Gradient) the mean, cut at the controller's [cut](super::Controller::cut). `None` if no call of the window was answered.
     pub latency: Option<Duration>,
 }
 

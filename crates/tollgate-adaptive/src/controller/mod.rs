@@ -12,6 +12,8 @@ mod gradient;
 mod tests;
 mod window;
 
+use std::time::Duration;
+
 pub use self::aimd::Aimd;
 pub use self::explanation::{Explanation, Reason};
 pub use self::gradient::Gradient;
@@ -57,7 +59,14 @@ pub trait Controller: Send {
     /// nothing and is counted; any other limit is clamped to the range of the limiter.
     fn update(&mut self, window: &SampleWindow) -> Target;
 
-    /// Decides whether an incomplete window continues, begins again or ends. The thread that adds
+    /// Returns the age at which a call of the next window counts with this latency, whether it has ended or not.
+    /// By default it is ten seconds. With a shorter one a window ends sooner, and shows less of the
+    /// calls that take long; what it shows does not depend on the limit.
+    fn cut(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    /// Decides whether an incomplete window continues or ends. The thread that adds
     /// every fourth sample calls this, without a lock, so it may use the limiter. The window
     /// continues by default, and also if this panics.
     fn progress(&mut self, window: &SampleWindow) -> Progress {
@@ -112,9 +121,6 @@ pub trait Controller: Send {
 pub enum Progress {
     /// The window continues until it has all its samples.
     Continue,
-    /// The window begins again, at the same limit and with calls that began since the limit
-    /// changed: the samples so far are dropped.
-    Discard,
     /// The window ends now.
     End,
 }

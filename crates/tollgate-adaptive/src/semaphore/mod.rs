@@ -50,12 +50,13 @@ use crate::debug::debug_as;
 ///
 /// # What is measured
 ///
-/// The samples of a window are calls that began after the last change of the limit: with the
-/// default controller at least 96, and at least twice the limit. Once enough calls of a window have
-/// begun, other calls are not measured: acquiring and dropping their permits costs one relaxed load
-/// more than with a [`Semaphore`]. A sample that finds another thread adding one is dropped and
-/// [counted](AdaptiveSnapshot::lost_samples). A change of the limit is exact, and takes no permit
-/// from a holder.
+/// The samples of a window are its first calls: with the default controller about 100 at a limit of 20, and 300
+/// at 1,000. A window ends when each of them has ended or has reached the age of the controller's
+/// [cut](Controller::cut), and then counts with the cut. So a window shows the slow calls as well, whatever the limit is,
+/// and a call that hangs delays nothing. Other calls are not measured: acquiring their permits costs one
+/// relaxed load more than with a [`Semaphore`], and dropping them a look at the clock. A sample that finds
+/// another thread adding one is dropped and [counted](AdaptiveSnapshot::lost_samples). A change of the
+/// limit is exact, and takes no permit from a holder.
 ///
 /// # Examples
 ///

@@ -60,17 +60,19 @@ struct Scene {
 /// them for the last finished window.
 const SCENARIOS: &str = "
 a call is a sample of the time since its permit was received | 4:3 6:1 | call 4, call 8, limit 4, windows 0, call 0,
-    limit 6, windows 1, last limit 4 samples 3 min 0.000001 sum 12.000001 most-in-flight 1
+    limit 6, windows 1, last limit 4 samples 3 min 0 sum 12 most-in-flight 1
 a wait is no part of the time | 1:2 1:2 | enter, wait, advance 9, leave 0, advance 50, granted 0, advance 3,
     leave 0, last min 3 sum 12
-a permit of an earlier window says nothing about the next | 4:8 2:1 9:1 | enter, 8 x call 1, limit 2, advance 90,
-    leave 0, windows 1, call 2, last sum 2, limit 9
+a permit of an earlier window says nothing about the next | 4:8 2:1 9:1 | enter, 7 x call 1, call 10001, limit 2,
+    advance 90, leave 0, windows 1, call 2, last sum 2, limit 9
 a permit beyond the places of the window is not measured | 100:8 100:8 | 12 x enter, 20 x enter, advance 1,
-    20 x leave 12, samples 0, windows 0, leave 11, 11 x leave 0, last samples 8 most-in-flight 12
-an ignored call of an earlier window gives no place in the next | 100:8 100:8 | enter, 8 x call 1, windows 1,
-    ignore 0, 12 x enter, call 0, samples 0, 12 x leave 0, windows 2
-a permit that hangs does not keep a window from ending | 50:16 60:16 | 8 x enter, 16 x call 1, limit 60, in-use 8,
-    8 x leak 0, 16 x call 1, windows 2
+    20 x leave 12, samples 0, windows 0, leave 11, 11 x leave 0, last samples 8 most-in-flight 8
+an ignored call of an earlier window gives no place in the next | 100:8 100:8 | enter, 7 x call 1, call 10001,
+    windows 1, ignore 0, 8 x enter, call 0, samples 0, 8 x leave 0, windows 2
+a permit that hangs does not keep a window from ending | 50:16 60:16 | 8 x enter, 8 x call 1, windows 0, call 10001,
+    limit 60, in-use 8, last samples 16, 8 x leak 0, 16 x call 1, windows 2
+a call that is as old as the cut counts with it | 50:3 60:1 | 2 x enter, call 1, advance 9999, call 0, windows 0,
+    advance 2, call 0, windows 1, last samples 3 sum 20001
 an ignored call gives its place to another one | 5:2 5:2 | 100 x enter + ignore 0 + enter + undo 0, windows 0,
     call 1, call 1, windows 1, last samples 2
 a permit that is dropped by a panic is ignored | 5:1 7:1 | enter, panic 0, windows 0, in-use 0, call 1, limit 7
@@ -318,34 +320,6 @@ fn progress_is_asked_after_every_fourth_sample_of_a_window_that_is_not_full() {
 }
 
 #[test]
-fn progress_that_discards_begins_the_window_again_with_places_for_all() {
-    // It is asked about the first four samples, drops them, and then about four others.
-    let first_four = |window: &SampleWindow| {
-        if window.ended() == Duration::ZERO {
-            Progress::Discard
-        } else {
-            Progress::Continue
-        }
-    };
-    let semaphore = AdaptiveSemaphore::new(Progressing(first_four));
-    let clock = Clock::manual();
-    let semaphore = semaphore.clock(&clock);
-    for calls in 1..=14 {
-        assert_eq!(semaphore.snapshot().windows, 0);
-        drop(semaphore.try_acquire().unwrap());
-        let counted = if calls < 4 { calls } else { calls - 4 };
-        if calls < 14 {
-            assert_eq!(semaphore.snapshot().window.samples(), counted);
-        }
-        if calls == 4 {
-            clock.advance(Duration::from_secs(7));
-        }
-    }
-    assert_eq!(semaphore.snapshot().windows, 1);
-    assert_eq!(limit(&semaphore), 10);
-}
-
-#[test]
 fn progress_that_panics_lets_the_window_go_on() {
     assert_eq!(first_window(|_| panic!("as the test wants it")), (10, 10));
 }
@@ -424,5 +398,117 @@ fn all_refused_later_ignores_the_call() {
     for text in ["windows 0", "in-use 0", "call 1", "limit 9"] {
         let mut words = Words::new(text);
         scene.call(words.word(), &mut words);
+    }
+}
+
+/// A controller with one limit, that adds up the means of its windows.
+struct Fixed {
+    limit: usize,
+    cut: Duration,
+    seen: Arc<Mutex<(f64, u32)>>,
+}
+
+impl Controller for Fixed {
+    fn initial(&self) -> Target {
+        target(self.limit as f64, 48)
+    }
+
+    fn update(&mut self, window: &SampleWindow) -> Target {
+        let mean = window.mean_latency().expect("all calls were answered");
+        let mut seen = self.seen.lock().unwrap();
+        *seen = (seen.0 + mean.as_secs_f64(), seen.1 + 1);
+        self.initial()
+    }
+
+    fn cut(&self) -> Duration {
+        self.cut
+    }
+}
+
+/// Numbers between 0 and 1, by SplitMix64.
+struct Uniform(u64);
+
+impl Uniform {
+    fn draw(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * (1.0 - self.draw()).ln()).sqrt() * (std::f64::consts::TAU * self.draw()).cos()
+    }
+
+    /// Draws a call of mean 1 of a lognormal law.
+    fn lognormal(&mut self, cv: f64) -> f64 {
+        let variance = (1.0 + cv * cv).ln();
+        (variance.sqrt() * self.normal() - variance / 2.0).exp()
+    }
+
+    /// Draws a call of mean 1, of which a part takes a hundred times as long as the others.
+    fn cache(&mut self, slow: f64) -> f64 {
+        let work = if self.draw() < slow { 100.0 } else { 1.0 };
+        work / (1.0 + 99.0 * slow)
+    }
+}
+
+/// Draws the duration of a call.
+type Law = fn(&mut Uniform) -> f64;
+
+/// Returns the mean of the windows at a limit that is always in use, without a queue.
+fn mean_of_windows(limit: usize, cut: f64, law: Law) -> f64 {
+    let (seen, clock) = (Arc::default(), Clock::manual());
+    let cut = Duration::from_secs_f64(cut);
+    let controller = Fixed {
+        limit,
+        cut,
+        seen: Arc::clone(&seen),
+    };
+    let semaphore = AdaptiveSemaphore::new(controller).clock(&clock);
+    let (mut random, mut now) = (Uniform(7), 0);
+    let mut calls = std::collections::BTreeMap::new();
+    for number in 0..limit + 150_000 {
+        if number >= limit {
+            let ((end, _), permit) = calls.pop_first().expect("a call is open");
+            clock.advance(Duration::from_nanos(end - now));
+            now = end;
+            drop(permit);
+        }
+        let end = now + (law(&mut random) * 1e9) as u64;
+        calls.insert((end, number), semaphore.try_acquire().unwrap());
+    }
+    let (sum, windows) = *seen.lock().unwrap();
+    sum / f64::from(windows)
+}
+
+#[test]
+fn window_shows_the_censored_mean_of_each_law_at_each_limit() {
+    let laws: [(&str, Law); 5] = [
+        ("exponential", |it| -(1.0 - it.draw()).ln()),
+        ("5 % slow", |it| it.cache(0.05)),
+        ("20 % slow", |it| it.cache(0.2)),
+        ("lognormal, CV 3", |it| it.lognormal(3.0)),
+        ("lognormal, CV 10", |it| it.lognormal(10.0)),
+    ];
+    // The default controller cuts at two and a half means.
+    let cut = 2.5;
+    for (name, law) in laws {
+        let mut random = Uniform(1);
+        let expected = (0..400_000).map(|_| law(&mut random).min(cut)).sum::<f64>() / 4e5;
+        println!(
+            "{name}: cut at {cut} means, shows {:.0} % of the mean",
+            100.0 * expected
+        );
+        let means: [f64; 5] = [5, 10, 20, 40, 80].map(|limit| mean_of_windows(limit, cut, law));
+        for (limit, mean) in [5, 10, 20, 40, 80].into_iter().zip(means) {
+            assert!(
+                (mean / expected - 1.0).abs() < 0.03,
+                "{name}, {limit}: {mean} for {expected}"
+            );
+        }
+        for pair in means.windows(2) {
+            assert!((pair[0] / pair[1] - 1.0).abs() < 0.03, "{name}: {means:?}");
+        }
     }
 }
