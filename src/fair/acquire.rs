@@ -276,7 +276,7 @@ fn join<T: Queueable, K: ClassKey>(
     // If there is no room, the waker is dropped after the lock.
     let mut waker = Some(waker);
     let since = queue.clock.now();
-    let joined = queue.tick_of_rates(since);
+    let (knew_rates, mut joined) = (queue.has_rates(), queue.tick_of_rates(since));
     if let Some(enter_many) = methods.enter_many {
         queue.enter_many.get_or_init(|| enter_many);
     }
@@ -287,6 +287,9 @@ fn join<T: Queueable, K: ClassKey>(
         drop(locked);
         *handle = QueueClass::attach(Arc::clone(handle))?;
         locked = queue.lock();
+    }
+    if !knew_rates && queue.has_rates() {
+        joined = queue.tick_of_rates(since);
     }
     request.runtime = locked.current_runtime;
     let runtime = request.runtime;

@@ -342,11 +342,14 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 .poll(&mut Context::from_waker(&waker))
         };
         let (polled, reported) = poll_entrant(arrived, &self.rates, || contain_panic(poll));
-        if let (Some(Arrival { clock, tick }), Some(rates)) = (reported, self.rates.get()) {
-            entrant.charged = (clock == rates.id()).then_some(tick);
-        }
         let closed = || Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
         let polled = polled.unwrap_or_else(closed);
+        if let (Some(Arrival { clock, tick }), Some(rates)) = (reported, self.rates.get()) {
+            entrant.charged = (clock == rates.id()).then_some(tick);
+        } else if !is_new && polled.is_ready() {
+            // It has waited for something else since its charge, for example for a slot: that is no lateness.
+            entrant.charged = None;
+        }
         if polled.is_ready() {
             entrant.leave();
         }

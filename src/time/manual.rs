@@ -93,7 +93,7 @@ impl ManualClock {
     /// Advances time by `duration` like [`advance`](Self::advance), with timers that are late, as on a
     /// busy machine: each due tick is passed by a time that `lateness` returns, and only then are the
     /// waiters woken. Those that have become due in the meantime are woken with them. The call ends
-    /// later if the last timer is late beyond its end.
+    /// later if the last timer is late beyond its end. A panic of `lateness` is caught, and counts as no lateness.
     ///
     /// # Examples
     ///
@@ -131,6 +131,10 @@ impl ManualClock {
         duration: Duration,
         mut lateness: impl FnMut() -> Duration,
     ) {
+        if state.movers == 0 {
+            // Late timers may have passed it.
+            state.target = state.target.max(state.now);
+        }
         state.target = state.target.saturating_add(duration);
         let target = state.target;
         state.movers += 1;
@@ -143,9 +147,13 @@ impl ManualClock {
             let is_ahead = due > state.now;
             drop(state);
             // This is foreign code, so it runs without the lock.
-            let late = if is_ahead { lateness() } else { Duration::ZERO };
+            let late = if is_ahead {
+                contain_panic(&mut lateness)
+            } else {
+                None
+            };
             state = lock(&self.0);
-            state.now = state.now.max(due.saturating_add(late));
+            state.now = state.now.max(due.saturating_add(late.unwrap_or_default()));
             drop(state);
             contain_panic(|| waker.wake());
             state = lock(&self.0);

@@ -78,6 +78,22 @@ fn advance_steps_through_the_due_times_of_many_limiters_in_their_order() {
 }
 
 #[test]
+fn advance_after_late_timers_advances_by_its_duration() {
+    let clock = Clock::manual();
+    let limiter = limiter(&clock, millis(100));
+    let mut waiter = Waiter::parked(limiter.acquire());
+    clock.advance_late(millis(100), || millis(30));
+    let _charge = waiter.granted();
+    assert_eq!(clock.now().as_nanos(), 130_000_000);
+    clock.advance(millis(10));
+    assert_eq!(clock.now().as_nanos(), 140_000_000);
+    // A panic counts as no lateness.
+    let _parked = Waiter::parked(limiter.acquire());
+    clock.advance_late(SECOND, || panic!("no lateness"));
+    assert_eq!(clock.now().as_nanos(), 1_140_000_000);
+}
+
+#[test]
 fn advance_wakes_at_one_tick_in_the_order_in_which_waiters_came() {
     let clock = Clock::manual();
     let log = Log::default();

@@ -185,3 +185,25 @@ fn acquire_keeps_the_pace_of_a_rate_in_every_arrangement() {
         }
     }
 }
+
+/// The time for which an entrant waits for a slot, after its charge, is no lateness of the rate.
+#[test]
+fn acquire_after_a_wait_for_slots_behind_the_rate_is_not_made_up_for() {
+    let clock = Clock::manual();
+    let rate = Arc::new(RateLimiter::new(Quota::per_second(10)).clock(&clock));
+    let slots = Arc::new(Semaphore::new(3));
+    let held = slots.try_acquire_many(3).unwrap();
+    let queue = FairQueue::new(all((rate, Arc::clone(&slots)))).clock(&clock);
+    let class = queue.class("all");
+    let mut waiters = [(); 3].map(|()| Waiter::parked(class.acquire()));
+    clock.advance(Duration::from_secs(1));
+    drop(held);
+    let granted = |waiters: &mut [Waiter<_>; 3]| {
+        waiters
+            .iter_mut()
+            .map(|it| u32::from(it.poll().is_ready()))
+            .sum::<u32>()
+    };
+    // The charge of the first one is a second old, and that of the second one is now.
+    assert_eq!(granted(&mut waiters), 2);
+}

@@ -27,19 +27,23 @@ const MOST_MEMBERS: u32 = 256;
 /// The maximum number of calls at once: enough for a server far away, and less than a deadline of its work.
 const MOST_CALLS: usize = 8;
 
+/// The time until a lease that could not be locked is looked at again.
+const AGAIN: Duration = Duration::from_millis(1);
+
 #[derive(Default)]
 pub(super) struct Renewals {
     state: Mutex<State>,
-    /// Notified when a lease is to be looked at earlier than the task sleeps.
+    /// Notified when the task sleeps too long.
     earlier: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// The leases by number, each with the time when to look at it.
-    leases: HashMap<u64, (BootInstant, Arc<Held>)>,
-    /// The same times, in their order.
+    leases: HashMap<u64, Entry>,
+    /// The leases that are not being renewed, by the time when they are due.
     due: BTreeSet<(BootInstant, u64)>,
+    /// All leases, by the time when they are over.
+    ends: BTreeSet<(BootInstant, u64)>,
     /// The number of the last lease.
     number: u64,
     is_running: bool,
@@ -47,12 +51,18 @@ struct State {
     sleeps: Option<BootInstant>,
 }
 
+struct Entry {
+    held: Arc<Held>,
+    /// `None` while it is being renewed.
+    due: Option<BootInstant>,
+    end: BootInstant,
+}
+
 /// The leases of one call, each with its number, which are locked.
 type Batch = Vec<(u64, Arc<Held>, OwnedMutexGuard<()>)>;
 
 enum Step {
     End,
-    /// Sleep until then, but look at the clock in between: a suspend of the machine wakes no timer.
     Sleep(BootInstant),
     Renew(Batch),
     Lost(Arc<Held>),
@@ -61,49 +71,66 @@ enum Step {
 impl State {
     /// Removes a lease, if it is there.
     fn remove(&mut self, number: u64) -> Option<Arc<Held>> {
-        let (at, held) = self.leases.remove(&number)?;
-        self.due.remove(&(at, number));
-        Some(held)
+        let entry = self.leases.remove(&number)?;
+        self.ends.remove(&(entry.end, number));
+        if let Some(due) = entry.due {
+            self.due.remove(&(due, number));
+        }
+        Some(entry.held)
     }
 
-    /// Looks at a lease at that time, if it is there. Returns whether the task sleeps too long.
-    fn look_at(&mut self, number: u64, later: BootInstant) -> bool {
-        let Some((at, _)) = self.leases.get_mut(&number) else {
+    /// Sets when a lease is due, if it is there, and when it is over. Returns whether the task sleeps too long.
+    fn set(&mut self, number: u64, due: Option<BootInstant>) -> bool {
+        let Some(entry) = self.leases.get_mut(&number) else {
             return false;
         };
-        self.due.remove(&(*at, number));
-        self.due.insert((later, number));
-        *at = later;
-        self.sleeps.is_some_and(|sleeps| later < sleeps)
+        let end = entry.held.until();
+        self.ends.remove(&(entry.end, number));
+        self.ends.insert((end, number));
+        if let Some(due) = entry.due {
+            self.due.remove(&(due, number));
+        }
+        self.due.extend(due.map(|due| (due, number)));
+        (entry.due, entry.end) = (due, end);
+        let next = due.map_or(end, |due| due.min(end));
+        self.sleeps.is_some_and(|sleeps| next < sleeps)
     }
 
-    /// Returns what to do next. `soon` is how long before its time a lease is renewed together with others.
-    fn next(&mut self, now: BootInstant, soon: Duration) -> Step {
+    /// Returns what to do next. `soon` is how long before its time a lease is renewed together with others; without
+    /// it, none is renewed now.
+    fn next(&mut self, now: BootInstant, soon: Option<Duration>) -> Step {
         self.sleeps = None;
-        let Some(&(at, number)) = self.due.first() else {
+        let Some(&(end, number)) = self.ends.first() else {
             self.is_running = false;
             return Step::End;
         };
-        if at > now {
-            self.sleeps = Some(at);
-            return Step::Sleep(at);
+        if end <= now
+            && let Some(held) = self.remove(number)
+        {
+            return Step::Lost(held);
         }
-        if self.leases[&number].1.until() <= now {
-            return self.remove(number).map_or(Step::Sleep(now), Step::Lost);
+        let first = self.due.first().filter(|_| soon.is_some());
+        let first = first.map_or(end, |(due, _)| end.min(*due));
+        if first > now {
+            self.sleeps = Some(first);
+            return Step::Sleep(first);
         }
-        let is_due = |(at, _): &&(BootInstant, u64)| *at <= now + soon;
-        let due: Vec<_> = self.due.iter().take_while(is_due).copied().collect();
+        let latest = now + soon.unwrap_or_default();
+        let due = self.due.iter().take_while(|(due, _)| *due <= latest);
+        let due: Vec<_> = due.map(|(_, number)| *number).collect();
         let (mut batch, mut members) = (Batch::new(), 0);
-        for (_, number) in due {
-            let held = Arc::clone(&self.leases[&number].1);
+        for number in due {
+            let held = Arc::clone(&self.leases[&number].held);
             members += held.request.n;
             if members > MOST_MEMBERS && !batch.is_empty() {
                 break;
             }
-            // Until there is a reply, the lease is only looked at to lose it.
-            self.look_at(number, held.until());
+            // Nobody else has it: a lease that is being released is not here any more.
             if let Ok(renewing) = Arc::clone(&held.renewing).try_lock_owned() {
+                self.set(number, None);
                 batch.push((number, held, renewing));
+            } else {
+                self.set(number, Some(now + AGAIN));
             }
         }
         Step::Renew(batch)
@@ -112,13 +139,14 @@ impl State {
 
 impl Renewals {
     /// Adds a lease that was granted by a call sent at `sent`. Returns its number, and whether the caller has to
-    /// start the [task](run).
+    /// start the [task](Renewing).
     pub(super) fn add(&self, held: Arc<Held>, sent: BootInstant, ttl: Duration) -> (u64, bool) {
         let state = &mut *lock(&self.state);
         state.number += 1;
-        let number = state.number;
-        state.leases.insert(number, (sent, held));
-        if state.look_at(number, sent + third(ttl)) {
+        let (number, end) = (state.number, held.until());
+        let due = None;
+        state.leases.insert(number, Entry { held, due, end });
+        if state.set(number, Some(sent + third(ttl))) {
             self.earlier.notify_one();
         }
         (number, !std::mem::replace(&mut state.is_running, true))
@@ -129,8 +157,8 @@ impl Renewals {
         lock(&self.state).remove(number).is_some()
     }
 
-    fn look_at(&self, number: u64, at: BootInstant) {
-        if lock(&self.state).look_at(number, at) {
+    fn set_due(&self, number: u64, due: BootInstant) {
+        if lock(&self.state).set(number, Some(due)) {
             self.earlier.notify_one();
         }
     }
@@ -155,18 +183,17 @@ impl Renewing {
         let (renewals, ttl) = (&shared.limit.renewals, shared.limit.options.ttl);
         let mut calls = JoinSet::new();
         loop {
-            let step = lock(&renewals.state).next(BootInstant::now(), ttl / 30);
+            let soon = (calls.len() < MOST_CALLS).then_some(ttl / 30);
+            let step = lock(&renewals.state).next(BootInstant::now(), soon);
             match step {
                 Step::End => break,
-                Step::Sleep(at) => {
-                    let earlier = renewals.earlier.notified();
-                    let _ = tokio::time::timeout(at.sleep_time(), earlier).await;
-                }
+                Step::Sleep(at) => tokio::select! {
+                    () = tokio::time::sleep(at.sleep_time()) => {}
+                    () = renewals.earlier.notified() => {}
+                    Some(_) = calls.join_next() => {}
+                },
                 Step::Lost(held) => lost(shared, &held),
                 Step::Renew(batch) => {
-                    while calls.len() >= MOST_CALLS {
-                        calls.join_next().await;
-                    }
                     calls.spawn(renew(Arc::clone(shared), batch));
                 }
             }
@@ -185,8 +212,8 @@ impl Drop for Renewing {
         let state = &mut *lock(&self.shared.limit.renewals.state);
         state.is_running = false;
         // Their holders release them, and learn that there is no runtime.
-        for (_, held) in state.leases.values() {
-            held.lost.cancel();
+        for entry in state.leases.values() {
+            entry.held.lost.cancel();
         }
     }
 }
@@ -200,24 +227,19 @@ async fn renew(shared: Arc<Shared>, batch: Batch) {
     // The leases of one call stay together.
     let next = sent + third(ttl);
     for (index, (number, held, renewing)) in batch.into_iter().enumerate() {
-        let is_held = answer.as_ref().map(|verdicts| verdicts[index]);
-        match is_held {
+        // Before the lease is due again, which may be at once.
+        drop(renewing);
+        match answer.as_ref().map(|verdicts| verdicts[index]) {
             // After a pause of the process it may send one renewal although the lease is over; the store renews
             // only leases that it still has.
-            Ok(true) if held.prolong(sent + held_for(ttl)) => renewals.look_at(number, next),
+            Ok(true) if held.prolong(sent + held_for(ttl)) => renewals.set_due(number, next),
             Ok(_) => {
                 if renewals.remove(number) {
                     lost(&shared, &held);
                 }
             }
-            Err(_) => {
-                renewals.look_at(
-                    number,
-                    held.until().min(BootInstant::now() + shared.pause()),
-                );
-            }
+            Err(_) => renewals.set_due(number, BootInstant::now() + shared.pause()),
         }
-        drop(renewing);
     }
 }
 
@@ -268,38 +290,45 @@ mod tests {
         }
         let mut state = lock(&renewals.state);
         let second = Duration::from_secs(1);
+        let soon = Some(second);
         for (number, seconds) in [(1, 1), (2, 2), (3, 2), (4, 3), (5, 4)] {
-            state.look_at(number, now + seconds * second);
+            state.set(number, Some(now + seconds * second));
         }
-        assert!(matches!(state.next(now, second), Step::Sleep(at) if at == now + second));
-        assert_eq!(batch(state.next(now + second, second)), [1, 2]);
+        assert!(matches!(state.next(now, soon), Step::Sleep(at) if at == now + second));
+        assert!(matches!(state.next(now + second, None), Step::Sleep(at) if at == now + TTL));
+        assert_eq!(batch(state.next(now + second, soon)), [1, 2]);
         // They are not renewed again before there is a reply.
-        assert_eq!(batch(state.next(now + 2 * second, second)), [3, 4]);
-        assert_eq!(batch(state.next(now + 4 * second, second)), [5]);
-        assert!(matches!(state.next(now + 5 * second, second), Step::Sleep(at) if at == now + TTL));
+        assert_eq!(batch(state.next(now + 2 * second, soon)), [3, 4]);
+        assert_eq!(batch(state.next(now + 4 * second, soon)), [5]);
+        assert!(matches!(state.next(now + 5 * second, soon), Step::Sleep(at) if at == now + TTL));
     }
 
     #[test]
-    fn next_loses_a_lease_whose_time_is_over_and_ends_without_leases() {
+    fn next_loses_a_lease_whose_time_is_over_before_it_renews_others() {
         let (renewals, now) = (Renewals::default(), BootInstant::now());
         assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (1, true));
         assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (2, false));
+        renewals.add(lease(1, now + 2 * TTL), now, TTL);
         assert!(renewals.remove(1) && !renewals.remove(1));
         let mut state = lock(&renewals.state);
-        assert!(matches!(state.next(now + TTL, TTL), Step::Lost(_)));
-        assert!(matches!(state.next(now + TTL, TTL), Step::End));
+        assert!(matches!(state.next(now + TTL, Some(TTL)), Step::Lost(_)));
+        assert_eq!(batch(state.next(now + TTL, Some(TTL))), [3]);
+        // Also while it is being renewed.
+        assert!(matches!(state.next(now + 2 * TTL, None), Step::Lost(_)));
+        assert!(matches!(state.next(now + 2 * TTL, Some(TTL)), Step::End));
         drop(state);
         // Another task is needed.
-        assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (3, true));
+        assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (4, true));
     }
 
     #[test]
-    fn look_at_that_is_earlier_than_the_task_sleeps_wakes_it() {
+    fn set_due_earlier_than_the_task_sleeps_wakes_it() {
         let (renewals, now) = (Renewals::default(), BootInstant::now());
         renewals.add(lease(1, now + TTL), now, TTL);
         let mut state = lock(&renewals.state);
-        state.look_at(1, now + TTL);
-        assert!(matches!(state.next(now, Duration::ZERO), Step::Sleep(at) if at == now + TTL));
-        assert!(!state.look_at(1, now + TTL) && state.look_at(1, now + TTL / 2));
+        state.set(1, None);
+        let soon = Some(Duration::ZERO);
+        assert!(matches!(state.next(now, soon), Step::Sleep(at) if at == now + TTL));
+        assert!(!state.set(1, None) && state.set(1, Some(now + TTL / 2)));
     }
 }

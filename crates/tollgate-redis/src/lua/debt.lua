@@ -104,7 +104,8 @@ local function open(key, count, period, burst, step)
   -- that with less debt the next one would come to stand on one that is taken.
   --
   -- Without steps, a charge whose microsecond is to come is a turn, which lowers the debt if it is the last one and nothing is
-  -- charged behind it: if the debt at its tick is what the limit allows there. Otherwise the result is nil.
+  -- charged behind it: if the debt at its tick is what the limit allows there. Otherwise the result is nil, or 0 if the tick
+  -- is of another rate.
   function self.give(n, position, made, charged)
     if made ~= g then return 0 end
     local since = (c - position) % POSITIONS
@@ -112,6 +113,8 @@ local function open(key, count, period, burst, step)
     if step == 0 and charged > now then
       units = n * unit
       local there = d - (charged - now) * count
+      -- A tick of a slower rate lies behind the end of the line. Its unit stays charged: the line comes to its tick.
+      if there <= math.max(most, units) - count then return 0 end
       if charged < self.reserved or there > math.max(most, units) or d < units then return nil end
       d = d - units
       self.reserved = math.min(self.reserved, now + lasting(d - most))

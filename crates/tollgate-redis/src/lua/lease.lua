@@ -221,7 +221,7 @@ elseif what == 'renew' then
   save()
   return { now, all and 1 or 0 }
 elseif what == 'assert' then
-  local reply = { now }
+  local reply, last = { now }, c
   room_for_renewals()
   for index = 7, #ARGV, 3 do
     local id, n, fencing = ARGV[index], number(index + 1), number(index + 2)
@@ -231,7 +231,7 @@ elseif what == 'assert' then
     end)
     if there == n then
       verdict = 1
-    elseif rest > 0 or ((young or fencing > c) and n - there <= room()) then
+    elseif rest > 0 or ((young or fencing > last) and n - there <= room()) then
       -- The data is older than the lease, or did not exist when the lease was granted.
       verdict = 2
     end

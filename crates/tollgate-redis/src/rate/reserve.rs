@@ -25,16 +25,24 @@ impl RateState {
         now: Instant,
     ) -> Vec<[u64; 2]> {
         let mut left = room.saturating_add(self.rule.burst);
-        let asks = queue.iter().take(most).map_while(|waiter| {
-            let fits = left > 0;
-            left = left.saturating_sub(waiter.cost);
-            let time = match (waiter.tries, waiter.deadline) {
-                (true, _) => 0,
-                (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
-                _ => MOST,
-            };
-            fits.then_some([waiter.cost, time])
-        });
+        // Those who only try are asked for, too: they are decided by this call.
+        let mut waiters = queue.iter().take(most).enumerate();
+        let last_try = waiters.rfind(|(_, waiter)| waiter.tries);
+        let last_try = last_try.map_or(0, |(index, _)| index + 1);
+        let asks = queue
+            .iter()
+            .take(most)
+            .enumerate()
+            .map_while(|(index, waiter)| {
+                let fits = left > 0 || index < last_try;
+                left = left.saturating_sub(waiter.cost);
+                let time = match (waiter.tries, waiter.deadline) {
+                    (true, _) => 0,
+                    (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
+                    _ => MOST,
+                };
+                fits.then_some([waiter.cost, time])
+            });
         asks.collect()
     }
 }

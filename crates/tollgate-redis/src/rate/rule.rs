@@ -133,11 +133,11 @@ impl Rule {
         self.has_turns() && self.lasting(1) < SLOW
     }
 
-    /// Returns the number of units that are paid off within a time.
+    /// Returns the number of units that are paid off within a time, at most [`MOST`].
     pub(super) fn within(&self, time: Duration) -> u64 {
         let units =
             time.as_micros().saturating_mul(self.count.into()) / u128::from(self.period.max(1));
-        u64::try_from(units).unwrap_or(u64::MAX)
+        u64::try_from(units).unwrap_or(MOST).min(MOST)
     }
 
     /// Returns the arguments of a script that define this rule.

@@ -170,6 +170,9 @@ impl queue::Limit for Rate {
             state.abandoned.extend(own.turns.release(queue));
         }
         if own.turns.waiters() + own.turns.len() == 0 {
+            if !calls && queue.is_empty() {
+                own.turns.rest();
+            }
             return None;
         }
         let due = own.turns.serve(queue, &own.rule, Instant::now());
@@ -275,7 +278,8 @@ impl Shared {
             let keys = [key, &keys::turns(key)];
             let call = self.store.call_once(rule.script(), &keys, with_arguments);
             let answer = with(call).await;
-            if answer != Err(StoreError::TryAgain) {
+            // A user may have a right for one of the keys alone.
+            if !matches!(answer, Err(StoreError::TryAgain | StoreError::Forbidden)) {
                 return answer;
             }
             self.state().own.turns.lose_key(Instant::now());

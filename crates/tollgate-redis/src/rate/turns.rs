@@ -84,7 +84,11 @@ impl Turns {
 
     /// Returns when to look whether the line has become shorter, if the next turn is far.
     pub(super) fn looks_at(&mut self, now: Instant) -> Option<Instant> {
-        let left = self.due()?.saturating_duration_since(now);
+        let Some(due) = self.due() else {
+            self.look = None;
+            return None;
+        };
+        let left = due.saturating_duration_since(now);
         if left > FAR {
             self.look.get_or_insert(now + FAR.max(left / 10));
         }
@@ -99,6 +103,11 @@ impl Turns {
             Some(due) if end < due => self.release(queue),
             _ => Vec::new(),
         }
+    }
+
+    /// Forgets the share: nobody waits.
+    pub(super) fn rest(&mut self) {
+        self.share = None;
     }
 
     /// Returns whether a call may have the key of the turns beside that of the limit.
@@ -243,7 +252,7 @@ impl Turns {
             }
         }
         if self.turns.is_empty() && queue.is_empty() {
-            self.share = None;
+            self.rest();
         }
         unwanted
     }

@@ -267,17 +267,19 @@ impl Model {
     fn assert(&mut self, all: &[usize], fencing: &[i64]) -> Vec<i64> {
         let mut call = self.begin();
         let mut reply = vec![self.now];
+        // Those that are asserted together do not count as granted later.
+        let last = call.kept.last;
         let verdicts = all
             .iter()
-            .map(|who| self.assert_one(&mut call, *who, fencing[*who]));
+            .map(|who| self.assert_one(&mut call, last, *who, fencing[*who]));
         reply.extend(verdicts);
         self.end(call);
         reply
     }
 
-    fn assert_one(&mut self, call: &mut Call, who: usize, fencing: i64) -> i64 {
+    fn assert_one(&mut self, call: &mut Call, last: i64, who: usize, fencing: i64) -> i64 {
         let fits = COSTS[who] <= self.room();
-        let is_newer = call.is_young || fencing > call.kept.last;
+        let is_newer = call.is_young || fencing > last;
         let verdict = if self.has(who).is_some() {
             1
         } else if call.rest > 0 || (is_newer && fits) {

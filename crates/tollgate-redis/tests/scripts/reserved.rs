@@ -394,6 +394,23 @@ fn turns_after_a_part_of_a_tick_was_given_back_are_not_on_the_rest() {
     assert_eq!(ticks, [3_000, 4_000]);
 }
 
+/// A tick of a slower rate lies behind the end of the line of a faster one.
+#[test]
+fn turns_after_one_of_a_slower_rate_was_given_back_are_not_on_another() {
+    let mut engine = Engine::new(BEGIN);
+    let slow = even(1);
+    let fast = Told { count: 4, ..slow };
+    let slow_turns = reserved(&mut engine, slow, &[1, 1]);
+    let fast_turns = reserved(&mut engine, fast, &[1]);
+    engine.call(fast, "give", &slow_turns[1]);
+    let others = reserved(&mut engine, fast, &[1, 1, 1, 1]);
+    let turns = [&slow_turns[..1], &fast_turns, &others].concat();
+    let mut ticks: Vec<_> = turns.iter().map(|ticket| ticket[3]).collect();
+    ticks.sort_unstable();
+    ticks.dedup();
+    assert_eq!(ticks.len(), turns.len(), "{turns:?}");
+}
+
 #[test]
 fn turns_after_many_were_given_back_take_the_earliest_64() {
     let mut engine = Engine::new(BEGIN);
