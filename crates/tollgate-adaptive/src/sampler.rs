@@ -62,6 +62,8 @@ pub(super) struct Sampler {
     word: AtomicU64,
     /// The samples that found the lock taken.
     lost: AtomicU64,
+    /// The places of this window that were given back.
+    given: AtomicU64,
     /// The tick at which a window without places ends, or 0 before it is known. It is written under the lock, or
     /// reset by a call that gives its place back.
     deadline: AtomicU64,
@@ -77,10 +79,10 @@ struct State {
     window: SampleWindow,
     /// The number of samples with which the window ends.
     samples: u32,
-    /// A time, and the number of calls that had begun at that time.
-    mark: (Tick, u32),
-    /// The number of calls that had begun one cut ago, or earlier.
-    old: u32,
+    /// A time, and the number of places that had been taken by that time, those that were given back included.
+    mark: (Tick, u64),
+    /// The number of places that had been taken one cut ago, or earlier.
+    old: u64,
     /// `None` while it runs.
     controller: Option<Box<dyn Controller>>,
     /// That of the last target.
@@ -98,12 +100,19 @@ impl State {
         self.window.samples() >= self.samples
     }
 
-    /// Keeps the number of calls that are at least as old as the cut.
-    fn mark(&mut self, now: Tick, begun: u32) {
+    /// Keeps the number of places that were taken at least one cut ago.
+    fn mark(&mut self, now: Tick, taken: u64) {
         if now.saturating_since(self.mark.0) >= self.window.cut() {
             self.old = self.mark.1;
-            self.mark = (now, begun);
+            self.mark = (now, taken);
         }
+    }
+
+    /// Returns the least number of calls that have reached the cut and not ended, if this many places were given back.
+    fn hanging(&self, given: u64) -> u32 {
+        // Which calls gave theirs is unknown: it may have been old ones.
+        let old = self.old.saturating_sub(given);
+        (old as u32).saturating_sub(self.window.samples())
     }
 }
 
@@ -134,6 +143,7 @@ impl Sampler {
         Self {
             word: AtomicU64::new(word(0, samples)),
             lost: AtomicU64::new(0),
+            given: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
             state: Mutex::new(state),
             initial: limit,
@@ -227,7 +237,8 @@ impl Sampler {
             asks = state.window.samples().is_multiple_of(ASKED_AFTER);
         }
         let begun = state.samples - (word as u32).min(state.samples);
-        state.mark(now, begun);
+        let given = self.given.load(Ordering::Relaxed);
+        state.mark(now, u64::from(begun) + given);
         if word as u32 == 0 {
             self.end_if_due(&mut state, now, semaphore.in_use());
         }
@@ -241,8 +252,7 @@ impl Sampler {
         state.window.end_at(self.clock.wall(), begun);
         let mut window = state.window;
         if !state.is_full() {
-            let old = state.old.saturating_sub(window.samples());
-            window.record_hanging(old, semaphore.in_use());
+            window.record_hanging(state.hanging(given), semaphore.in_use());
             drop(state);
             let progress = contain_panic(|| controller.progress(&window));
             state = lock(&self.state);
@@ -281,6 +291,7 @@ impl Sampler {
     fn give_place(&self, window: u32) {
         let given = self.change(|seen| ((seen >> 32) as u32 == window).then(|| seen + 1));
         if given.is_some() {
+            self.given.fetch_add(1, Ordering::Relaxed);
             // The other call begins later.
             self.deadline.store(0, Ordering::Relaxed);
         }
@@ -329,6 +340,7 @@ impl Sampler {
         state.controller = Some(controller);
         state.windows += 1;
         self.deadline.store(0, Ordering::Relaxed);
+        self.given.store(0, Ordering::Relaxed);
         self.word.swap(word(next, state.samples), Ordering::Relaxed);
     }
 

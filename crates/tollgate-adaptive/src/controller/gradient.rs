@@ -352,9 +352,9 @@ impl Gradient {
     /// Returns the limit after a window in which too many calls were refused.
     fn refused(&mut self, window: &SampleWindow) -> Option<f64> {
         let part = f64::from(window.overloaded()) / f64::from(window.samples().max(1));
-        let limit = match self.state {
-            State::Probing { back, .. } => back,
-            State::Steady(_) => window.limit(),
+        let (limit, is_new) = match self.state {
+            State::Probing { back, is_new, .. } => (back, is_new),
+            State::Steady(_) => (window.limit(), false),
         };
         if part <= REFUSED {
             if limit > self.ceiling {
@@ -363,15 +363,23 @@ impl Gradient {
             self.accepted = limit;
             return None;
         }
+        // The limit before a jump says nothing about the server since.
+        let limit = if is_new { window.limit() } else { limit };
+        let lower = self.lowered(limit, part);
         self.calm = 0;
-        if let State::Probing { is_new: true, .. } = self.state {
-            self.calibrate(limit);
+        if is_new {
+            self.calibrate(lower);
         } else {
             self.state = State::Steady(None);
         }
+        Some(lower)
+    }
+
+    /// Returns a limit below one at which this part of the calls was refused, and holds it.
+    fn lowered(&mut self, limit: f64, part: f64) -> f64 {
         // If a much higher limit was accepted before, the limit is not the reason.
         if part > ALL_REFUSED || self.accepted.is_finite() && limit < self.accepted / 2.0 {
-            return Some(0.8 * limit);
+            return 0.8 * limit;
         }
         let lower = (0.9 * limit).min(limit - 1.0).max(1.0);
         let next = if self.accepted < limit {
@@ -387,7 +395,7 @@ impl Gradient {
             HOLD
         };
         (self.ceiling, self.left) = (next, self.hold);
-        Some(next)
+        next
     }
 
     /// Returns the next limit after a window whose calls were answered.
@@ -512,7 +520,12 @@ impl Gradient {
         } else {
             other.limit
         };
-        Some(limit.max(level.limit).min(other.limit))
+        let most = if level.is_used() {
+            other.limit
+        } else {
+            level.limit.min(other.limit)
+        };
+        Some(limit.max(level.limit).min(most))
     }
 }
 
@@ -700,6 +713,15 @@ mod tests {
     }
 
     #[test]
+    fn update_of_a_window_with_fewer_calls_that_does_not_use_the_limit_never_raises_it() {
+        let mut gradient = measured();
+        next(&mut gradient, 20.0, 10.0);
+        // Half of the calls, as long as before.
+        assert_eq!(gradient.update(&window(15.0, 10.0, 10)).limit, 15.0);
+        assert_eq!(gradient.explain().reason, Reason::Measured);
+    }
+
+    #[test]
     fn update_with_refusals_at_one_level_holds_longer_each_time() {
         let mut gradient = measured();
         let grown = next(&mut gradient, 20.0, 10.0);
@@ -711,6 +733,46 @@ mod tests {
                 assert!(next(&mut gradient, 20.0, 10.0) <= 20.0);
             }
             assert_eq!(next(&mut gradient, 20.0, 10.0), 21.0);
+        }
+    }
+
+    /// A controller that calibrates at a limit of 50 after a jump at 100.
+    fn calibrating() -> Gradient {
+        let mut gradient = measured();
+        next(&mut gradient, 100.0, 10.0);
+        let mut window = SampleWindow::new(100.0).with_cut(gradient.cut());
+        (0..12).for_each(|_| window.record(Duration::from_millis(100), 100));
+        assert_eq!(gradient.update(&window).limit, 50.0);
+        assert_eq!(gradient.explain().reason, Reason::Jump);
+        gradient
+    }
+
+    #[test]
+    fn update_with_refusals_during_a_calibration_falls_until_there_are_none() {
+        let mut gradient = calibrating();
+        let mut limit = 50.0;
+        while limit > 30.0 {
+            let next = gradient.update(&refusing(limit, 40, 60)).limit;
+            assert!(next < limit, "{next} after {limit}");
+            assert_eq!(gradient.explain().reason, Reason::Refused);
+            limit = next;
+        }
+        // The calibration goes on, first with the cut, and returns to the limit that was accepted.
+        assert_eq!(next(&mut gradient, limit, 10.0), limit);
+        let low = next(&mut gradient, limit, 10.0);
+        assert!(low < limit);
+        assert_eq!(next(&mut gradient, low, 10.0), limit);
+        assert_near(baseline(&gradient), 10.0);
+    }
+
+    #[test]
+    fn update_without_refusals_during_a_calibration_keeps_the_ceiling() {
+        let mut gradient = calibrating();
+        let limit = gradient.update(&refusing(50.0, 40, 60)).limit;
+        assert_eq!((limit, gradient.ceiling), (45.0, 45.0));
+        for milliseconds in [100.0, 100.0] {
+            next(&mut gradient, limit, milliseconds);
+            assert_eq!((gradient.accepted, gradient.ceiling), (45.0, 45.0));
         }
     }
 

@@ -53,7 +53,7 @@ use crate::debug::debug_as;
 /// The samples of a window are its first calls: with the default controller about 100 at a limit of 20, and 300
 /// at 1,000. A window ends when each of them has ended or has reached the age of the controller's
 /// [cut](Controller::cut), and then counts with the cut. So a window shows the slow calls as well, whatever the limit is,
-/// and a call that hangs delays nothing. Other calls are not measured: acquiring their permits costs one
+/// and a call that hangs delays its window by about one cut, as long as other calls end. Other calls are not measured: acquiring their permits costs one
 /// relaxed load more than with a [`Semaphore`], and dropping them a look at the clock. A sample that finds
 /// another thread adding one is dropped and [counted](AdaptiveSnapshot::lost_samples). A change of the
 /// limit is exact, and takes no permit from a holder.

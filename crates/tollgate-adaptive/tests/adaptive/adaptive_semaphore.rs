@@ -319,6 +319,61 @@ fn progress_is_asked_after_every_fourth_sample_of_a_window_that_is_not_full() {
     assert_eq!(first_window(at_eight), (8, 8));
 }
 
+/// A controller that keeps how many calls of each incomplete window have reached the cut of 100 ms.
+struct Counting(Arc<Mutex<Vec<u32>>>);
+
+impl Controller for Counting {
+    fn initial(&self) -> Target {
+        target(50.0, 100)
+    }
+
+    fn update(&mut self, _: &SampleWindow) -> Target {
+        self.initial()
+    }
+
+    fn cut(&self) -> Duration {
+        100 * MS
+    }
+
+    fn progress(&mut self, window: &SampleWindow) -> Progress {
+        self.0.lock().unwrap().push(window.censored());
+        Progress::Continue
+    }
+}
+
+/// Returns the calls that have reached the cut after 8 calls that take 1 ms, if 20 calls began one cut and 50 ms
+/// before, this number of them was ignored since, and as many others began.
+fn hanging_after(ignored: usize) -> u32 {
+    let (seen, clock) = (Arc::default(), Clock::manual());
+    let controller = Counting(Arc::clone(&seen));
+    let semaphore = AdaptiveSemaphore::new(controller).clock(&clock);
+    let call = || {
+        let permit = semaphore.try_acquire().unwrap();
+        clock.advance(MS);
+        drop(permit);
+    };
+    let mut held: Vec<_> = (0..20).map(|_| semaphore.try_acquire().unwrap()).collect();
+    clock.advance(100 * MS);
+    // The call sets the mark.
+    call();
+    clock.advance(50 * MS);
+    held.drain(..ignored).for_each(AdaptivePermit::ignore);
+    held.extend((0..ignored).map(|_| semaphore.try_acquire().unwrap()));
+    clock.advance(50 * MS);
+    (0..7).for_each(|_| call());
+    drop(held);
+    let counts = seen.lock().unwrap();
+    counts[1]
+}
+
+#[test]
+fn progress_after_ignored_calls_counts_no_others_as_old() {
+    // Of the 21 first calls, 8 count as ended, since any 8 samples may be theirs.
+    assert_eq!(hanging_after(0), 13);
+    assert_eq!(hanging_after(10), 3);
+    assert_eq!(hanging_after(20), 0);
+}
+
 #[test]
 fn progress_that_panics_lets_the_window_go_on() {
     assert_eq!(first_window(|_| panic!("as the test wants it")), (10, 10));

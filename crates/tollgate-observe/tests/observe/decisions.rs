@@ -35,6 +35,10 @@ impl Controller for Probing {
         }
     }
 
+    fn cut(&self) -> Duration {
+        3 * SECOND
+    }
+
     fn progress(&mut self, _: &SampleWindow) -> Progress {
         Progress::End
     }
@@ -86,4 +90,14 @@ fn decided_is_reported_once_for_each_window_and_a_panic_changes_nothing() {
     assert_eq!((decision.samples, decision.overloaded), (4, 1));
     assert_eq!(decision.explanation, snapshot.explanation);
     assert_eq!(decision.explanation.latency, Some(2 * SECOND));
+}
+
+#[test]
+fn cut_of_an_observed_controller_is_that_of_the_controller() {
+    let cut = |backend: AdaptiveSemaphore| backend.snapshot().window.cut();
+    let alone = cut(AdaptiveSemaphore::new(Probing::default()));
+    let controller = ObservedController::new(Probing::default(), Log::default());
+    assert_eq!(cut(AdaptiveSemaphore::new(controller)), alone);
+    assert_eq!(cut(decide(Log::default())), alone);
+    assert_eq!(alone, 3 * SECOND);
 }
