@@ -51,17 +51,18 @@ fn verdict(output: &Output, scenario: &str, controller: &str) -> String {
 /// - A baseline moves only a little with each measurement, for the sake of several clients, so the
 ///   controller needs long to believe that calls have become slower by less than a factor of two.
 /// - After a drop the windows are long, so the controller sees late that a queue has ended.
-const MISSED: [&str; 10] = [
+/// - Behind a limit of 1,000, a small server with twice its load has a long queue before the first probe, which then
+///   waits until the calls of that queue have ended.
+const MISSED: [&str; 9] = [
     "c 10→5→20→10, FIFO line",
     "thrash 0.2, c 10→5→10",
     "refusing, c 10→5→20→10",
-    "c 2, S 100 ms, 30/s",
     "c 50→5→50, S 100 ms",
     "c 20→2→20, S 100 ms",
     "S 20→200→20 ms",
     "S 20→32 ms",
+    "start 1000, c 5, 100/s",
     "dead for 30 s, overloaded",
-    "connections 8, errors above",
 ];
 
 #[test]
@@ -76,7 +77,7 @@ fn gradient_reaches_each_row_but_the_known_ones() {
         .partition(|row| row.starts_with("FAIL"));
     let missed: Vec<_> = missed.iter().map(|row| row[4..].trim()).collect();
     assert_eq!(missed, MISSED, "{text}");
-    assert_eq!(reached.len(), 19, "{text}");
+    assert_eq!(reached.len(), 20, "{text}");
 }
 
 #[test]
