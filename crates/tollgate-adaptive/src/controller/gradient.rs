@@ -35,7 +35,8 @@ use super::{Controller, Explanation, Progress, Reason, SampleWindow, Target, pos
 ///   baseline `b`. **Probes begin at multiples of 10 seconds, or of 20, 40 and so on, of the machine's
 ///   clock**, so that all clients of a server probe at once; their clocks may differ by half a second. They take
 ///   about a thirty-second of the calls. A measurement moves `b` by 27 % at most, unless calls
-///   have become more than twice as slow.
+///   have become more than twice as slow. If calls seldom meet, at less than 1.5 in flight, there is no queue, and
+///   the limit stays.
 /// - If more than three quarters of a window reach the cut, the window ends early, the cut grows by four, and
 ///   a probe with windows of 48 samples measures `b` anew. The same happens at the start.
 /// - A limit whose calls in flight have fallen by a third without a gain is a probe too: if calls have become more than
@@ -298,7 +299,7 @@ impl Gradient {
         } else {
             Reason::Probe
         };
-        if last.limit.round() <= 1.0 {
+        if last.limit.round() <= 1.0 || last.is_alone() {
             // One call is not in a queue.
             return self.probed(back, last, last, is_lower, is_new);
         }
@@ -322,7 +323,7 @@ impl Gradient {
     ) -> f64 {
         self.explanation.reason = Reason::Measured;
         if is_new {
-            self.mean = level.in_flight / level.rate;
+            self.mean = level.time_in_flight();
             self.baseline = Some(level.mean);
         } else {
             self.measured(level, if self.is_guess { 1.0 } else { 0.5 });
@@ -400,7 +401,7 @@ impl Gradient {
 
     /// Returns the next limit after a window whose calls were answered.
     fn answered(&mut self, level: Level, since: Duration) -> f64 {
-        let mean = level.in_flight / level.rate;
+        let mean = level.time_in_flight();
         if self.mean == 0.0 {
             (self.mean, self.cut) = (mean, CUT * mean);
             self.calibrate(level.limit);
@@ -411,10 +412,14 @@ impl Gradient {
             self.mean = self.cut / CUT;
             let back = match self.state {
                 State::Probing { back, .. } => back,
+                State::Steady(_) if level.is_alone() => level.limit,
                 State::Steady(_) => level.used,
             };
             self.explanation.reason = Reason::Jump;
             self.calibrate(back);
+            if level.is_alone() {
+                return level.limit;
+            }
             return level.limit.min(back / 2.0).max(1.0);
         }
         match self.state {
@@ -555,6 +560,21 @@ impl Level {
         self.used + 0.5 >= USED * self.limit
     }
 
+    /// Returns whether a call seldom meets another. It counts itself.
+    fn is_alone(&self) -> bool {
+        self.in_flight.round() <= 1.0
+    }
+
+    /// Returns the mean time in flight, in seconds: by Little's law, which holds for calls that are cut too, unless that
+    /// is no more than the time between two calls.
+    fn time_in_flight(&self) -> f64 {
+        if self.is_alone() {
+            self.mean / self.open.max(0.25)
+        } else {
+            self.in_flight / self.rate
+        }
+    }
+
     /// Returns whether most calls reach the cut.
     fn has_jumped(&self) -> bool {
         self.open < 0.25
@@ -639,6 +659,8 @@ impl Controller for Gradient {
 
 #[cfg(test)]
 mod tests {
+    use tollgate::time::Tick;
+
     use super::*;
     use crate::controller::tests::overloaded;
 
@@ -804,6 +826,34 @@ mod tests {
             10.0 + 1.0 + QUEUE * 10f64.sqrt(),
         );
         assert_near(baseline(&gradient), 10.0);
+    }
+
+    #[test]
+    fn update_of_calls_that_are_alone_keeps_the_limit() {
+        // One call each second.
+        let alone = |milliseconds: f64, cut: Duration| {
+            let mut window = SampleWindow::new(20.0).with_cut(cut);
+            let latency = Duration::from_secs_f64(milliseconds / 1e3);
+            (0..48).for_each(|_| window.record(latency, 1));
+            window.began_at(Tick::from_nanos(0));
+            window.began_at(Tick::from_nanos(47_000_000_000));
+            window.end_at(Duration::from_secs(47), 48);
+            window
+        };
+        let mut gradient = Gradient::default();
+        for _ in 0..4 {
+            let window = alone(10.0, gradient.cut());
+            assert_eq!(gradient.update(&window).limit, 20.0);
+            assert_near(gradient.cut, 0.025);
+        }
+        assert_near(baseline(&gradient), 10.0);
+        // The server becomes slower.
+        let window = alone(50.0, gradient.cut());
+        assert_eq!(gradient.update(&window).limit, 20.0);
+        assert_eq!(gradient.explain().reason, Reason::Jump);
+        let window = alone(50.0, gradient.cut());
+        assert_eq!(gradient.update(&window).limit, 20.0);
+        assert_near(baseline(&gradient), 50.0);
     }
 
     #[test]
