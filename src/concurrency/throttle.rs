@@ -16,7 +16,7 @@ handles! {
     limit [] Semaphore, self {
         type Permit = Permit<Self>;
         type Enter = Acquire<Self>;
-        enter: Acquire::new(Clone::clone(self), 1);
+        enter: Acquire::of(Clone::clone(self), 1);
         try_enter: self.try_take(1).map(|()| Permit::new(Clone::clone(self), 1));
         status: self.status();
 
@@ -57,7 +57,7 @@ handles! {
 
         #[inline]
         fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::new(Clone::clone(&self.throttle), units(self.cost)))
+            Waiting::new(Acquire::of(Clone::clone(&self.throttle), units(self.cost)))
         }
     }
 }

@@ -238,7 +238,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
-        Waiting::new(Acquire::new(self, 1))
+        Waiting::new(Acquire::of(self, 1))
     }
 
     /// Waits for `n` permits, all at once or not at all.
@@ -265,7 +265,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn acquire_many(&self, n: u32) -> Waiting<Acquire<&Self>> {
-        Waiting::new(Acquire::new(self, n))
+        Waiting::new(Acquire::of(self, n))
     }
 
     /// Waits for a permit that shares the semaphore instead of borrowing it, so it can move into a
@@ -299,7 +299,7 @@ impl Semaphore {
     #[inline]
     #[doc(alias = "acquire_arc")]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
-        Waiting::new(Acquire::new(self, 1))
+        Waiting::new(Acquire::of(self, 1))
     }
 
     /// Takes a permit without waiting.

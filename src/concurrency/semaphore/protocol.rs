@@ -140,8 +140,8 @@ impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let permits = self.permits;
-        let polled = self.poll_take(context);
-        polled.map_ok(|semaphore| Permit::new(semaphore, permits))
+        let polled = self.poll_found(context);
+        polled.map_ok(|(semaphore, ())| Permit::new(semaphore, permits))
     }
 }
 
