@@ -4,7 +4,7 @@
 //! A process is a store with a connection of its own. Half of them are far: behind a network that delays replies.
 //!
 //! ```sh
-//! cargo run --release -p tollgate-redis --example fleet -- processes=200 rate=100 seconds=30 far=10
+//! cargo run --release -p fleet-audit --bin waiting -- processes=200 rate=100 seconds=30 far=10
 //! ```
 
 use std::collections::HashMap;
