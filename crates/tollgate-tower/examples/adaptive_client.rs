@@ -2,7 +2,6 @@
 use axum::{Router, body::Body, http::Request, routing::get};
 use std::{sync::Arc, time::Duration};
 use tollgate::{Clock, Quota, RateLimiter};
-use tollgate_adaptive::AdaptiveRate;
 use tollgate_tower::ThrottleLayer;
 use tower::ServiceExt;
 
@@ -11,7 +10,7 @@ async fn main() {
     let limit = RateLimiter::new(Quota::per_second(300).burst(30)).clock(Clock::tokio());
     let refusing = ThrottleLayer::new(Arc::new(limit)).refusing(); // With 429 and `Retry-After`.
     let server = Router::new().route("/", get("a page")).layer(refusing);
-    let rate = Arc::new(AdaptiveRate::new().clock(Clock::tokio()));
+    let rate = Arc::new(tollgate_adaptive::AdaptiveRate::new().clock(Clock::tokio()));
     let (start, mut found) = (tokio::time::Instant::now(), None);
     while start.elapsed() < Duration::from_secs(60) {
         let permit = rate.clone().acquire_owned().await.expect("it is open");
