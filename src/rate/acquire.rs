@@ -112,6 +112,16 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
     }
 
     /// Returns whether the caller is in the queue: it has been polled, and has to wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::rate::Acquire;
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(50));
+    /// assert!(!Acquire::new(&limiter, 1).is_waiting());
+    /// ```
     #[inline]
     pub fn is_waiting(&self) -> bool {
         self.call.is_waiting()

@@ -8,8 +8,7 @@ use std::sync::Arc;
 /// [`AdaptiveRate`](crate::AdaptiveRate), as a [`Throttle`](tollgate::Throttle).
 ///
 /// A reference to a limit is a throttle, and so is an `Arc` of a limit of `tollgate`. This crate cannot implement
-/// the trait for an `Arc`, so it has this type instead. It derefs to the limit, and its permits are those of
-/// `acquire_owned`.
+/// the trait for an `Arc`, so it has this type instead. It derefs to the limit, and its permits own a clone of it.
 ///
 /// # Examples
 ///
@@ -50,33 +49,6 @@ impl<T> Deref for Shared<T> {
     #[inline]
     fn deref(&self) -> &T {
         &self.0
-    }
-}
-
-/// A throttle of a limit. It is public because the throttles name it, and sealed by its private module.
-pub trait Handle {
-    /// The pointer to the limit that a permit holds.
-    type Pointer;
-
-    /// Returns another pointer to the limit.
-    fn pointer(&self) -> Self::Pointer;
-}
-
-impl<'a, T> Handle for &'a T {
-    type Pointer = &'a T;
-
-    #[inline(always)]
-    fn pointer(&self) -> &'a T {
-        self
-    }
-}
-
-impl<T> Handle for Shared<T> {
-    type Pointer = Arc<T>;
-
-    #[inline(always)]
-    fn pointer(&self) -> Arc<T> {
-        Arc::clone(&self.0)
     }
 }
 

@@ -9,8 +9,8 @@
 //!    counts with the cut. So no call that hangs keeps the limit from changing, and what a window shows
 //!    does not depend on the limit. A place whose call gives no sample, because it was ignored or found
 //!    the lock taken, goes to another call.
-//! 4. Calls that begin when there are no places left watch: when one of them ends, it reads the clock, and ends the
-//!    window if its deadline has passed. It takes the lock only then. The deadline is set by the first call that
+//! 4. Calls that begin when there are no places left watch: when one of them ends before its window, it reads the
+//!    clock, and ends the window if its deadline has passed. It takes the lock only then. The deadline is set by the first call that
 //!    ends after the last place was taken, so each call of the window is at least as old as the cut then.
 //! 5. The thread that adds the last sample takes the controller out of the state and runs it
 //!    without the lock, because a controller is foreign code. Until the controller is back, the
@@ -177,6 +177,12 @@ impl Sampler {
         (limit.round() as usize).clamp(self.limits.0, self.limits.1)
     }
 
+    /// Returns the number of the window.
+    #[inline]
+    fn number(&self) -> u32 {
+        (self.word.load(Ordering::Relaxed) >> 32) as u32
+    }
+
     /// Begins a call: it takes a place, or watches.
     #[inline]
     pub(super) fn begin(&self, semaphore: &Semaphore) -> Option<Measured> {
@@ -206,6 +212,10 @@ impl Sampler {
     pub(super) fn end(&self, call: Measured, feedback: Feedback, semaphore: &Semaphore) {
         if !call.watches() && feedback == Feedback::Ignored {
             return self.give_place(call.window());
+        }
+        // The window of a call that watches has often ended before it: then there is nothing to do.
+        if call.watches() && self.number() != call.window() {
+            return;
         }
         let now = self.clock.now();
         if call.watches() && now.as_nanos() < self.deadline.load(Ordering::Relaxed) {

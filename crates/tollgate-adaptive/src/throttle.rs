@@ -4,17 +4,17 @@ use tollgate::throttle::{Adaptive, Feedback, Inspect, LimitStatus, Polling};
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Throttle, TryThrottle};
 
-use super::handles::{Handle, Shared, handles};
+use super::handles::{Shared, handles};
 use super::rate::AcquireRate;
 use super::semaphore::Acquire;
 use super::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit};
 
 handles! {
     AdaptiveSemaphore, self {
-        type Permit = AdaptivePermit<<Self as Handle>::Pointer>;
-        type Enter = Acquire<<Self as Handle>::Pointer>;
-        enter: Acquire::new(self.pointer());
-        try_enter: AdaptivePermit::try_new(self.pointer());
+        type Permit = AdaptivePermit<Self>;
+        type Enter = Acquire<Self>;
+        enter: Acquire::new(Clone::clone(self));
+        try_enter: AdaptivePermit::try_new(Clone::clone(self));
         status: (&self.semaphore);
 
         fn rollback(&self, permit: Self::Permit) {
@@ -30,10 +30,10 @@ handles! {
 
 handles! {
     AdaptiveRate, self {
-        type Permit = RatePermit<<Self as Handle>::Pointer>;
-        type Enter = AcquireRate<<Self as Handle>::Pointer>;
-        enter: AcquireRate::new(self.pointer());
-        try_enter: RatePermit::try_new(self.pointer());
+        type Permit = RatePermit<Self>;
+        type Enter = AcquireRate<Self>;
+        enter: AcquireRate::new(Clone::clone(self));
+        try_enter: RatePermit::try_new(Clone::clone(self));
         status: (&self.limiter);
 
         fn rollback(&self, permit: Self::Permit) {

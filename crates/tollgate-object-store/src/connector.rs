@@ -314,7 +314,7 @@ impl<T> fmt::Debug for Service<T> {
 
 /// The permit of an adaptive rate while its request is in flight. The rate ignores a request that is dropped,
 /// or that the server did not answer.
-struct InFlight(Option<RatePermit<Arc<AdaptiveRate>>>);
+struct InFlight(Option<RatePermit<Shared<AdaptiveRate>>>);
 
 impl InFlight {
     fn answered(mut self, rate: Option<&Shared<AdaptiveRate>>, response: &HttpResponse) {

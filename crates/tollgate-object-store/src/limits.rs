@@ -67,7 +67,7 @@ pub(crate) struct Limits<T> {
 /// The permits and charges of an admitted request.
 pub(crate) struct Admitted<'a, P> {
     pub(crate) permit: Held<P, &'a AtomicUsize>,
-    pub(crate) rate: Option<RatePermit<Arc<AdaptiveRate>>>,
+    pub(crate) rate: Option<RatePermit<Shared<AdaptiveRate>>>,
     pub(crate) sent: Kept,
 }
 

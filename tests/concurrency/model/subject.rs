@@ -268,7 +268,7 @@ impl Controller for Erratic {
     }
 }
 
-impl Held for AdaptivePermit<Arc<AdaptiveSemaphore>> {
+impl Held for AdaptivePermit<Shared<AdaptiveSemaphore>> {
     fn end(self, how: &str) {
         match how {
             "ignore" => self.ignore(),

@@ -292,6 +292,13 @@ impl Gradient {
         };
     }
 
+    /// Measures the baseline anew at this limit, with a cut that fits the mean time in flight.
+    fn recalibrate(&mut self, limit: f64) -> f64 {
+        self.cut = CUT * self.mean;
+        self.calibrate(limit);
+        limit
+    }
+
     /// Continues a probe at half of a level.
     fn halve(&mut self, back: f64, last: Level, is_lower: bool, is_new: bool) -> f64 {
         self.explanation.reason = if is_new && self.mean > 0.0 && self.baseline.is_some() {
@@ -403,9 +410,8 @@ impl Gradient {
     fn answered(&mut self, level: Level, since: Duration) -> f64 {
         let mean = level.time_in_flight();
         if self.mean == 0.0 {
-            (self.mean, self.cut) = (mean, CUT * mean);
-            self.calibrate(level.limit);
-            return level.limit;
+            self.mean = mean;
+            return self.recalibrate(level.limit);
         }
         if level.has_jumped() {
             self.cut *= JUMP;
@@ -445,28 +451,24 @@ impl Gradient {
                 }
                 self.probed(back, last, level, is_lower, is_new)
             }
-            State::Steady(other) => self.adjusted(other.unwrap_or(level), level, mean, since),
+            State::Steady(other) => self.adjusted(other.unwrap_or(level), level, since),
         }
     }
 
     /// Returns the next limit after a window in which the limit was not low for a probe.
-    fn adjusted(&mut self, other: Level, level: Level, mean: f64, since: Duration) -> f64 {
+    fn adjusted(&mut self, other: Level, level: Level, since: Duration) -> f64 {
         let is_early = level.samples < self.samples;
         let from = self.last.filter(|_| is_early).unwrap_or(level);
         if is_early || self.is_due(since, self.ended) {
             if self.cut > 8.0 * self.mean {
-                self.cut = CUT * self.mean;
-                self.calibrate(level.limit);
-                return level.limit;
+                return self.recalibrate(level.limit);
             }
             return self.halve(level.limit, from, false, false);
         }
         self.last = Some(level);
-        self.mean += 0.1 * (mean - self.mean);
+        self.mean += 0.1 * (level.time_in_flight() - self.mean);
         if self.cut < LEAST_CUT * self.mean {
-            self.cut = CUT * self.mean;
-            self.calibrate(level.limit);
-            return level.limit;
+            return self.recalibrate(level.limit);
         }
         // Every latency is an upper bound.
         self.baseline = self

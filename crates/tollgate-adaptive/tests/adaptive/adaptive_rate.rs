@@ -3,14 +3,13 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::throttle::{Inspect, LimitStatus};
 use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
-use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, all};
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, TryThrottle, all};
 use tollgate_adaptive::{AdaptiveRate, Shared};
 
 use crate::ms;
@@ -49,7 +48,7 @@ the rate stays at its lowest | 10; lowest 5 | 20 x advance 2s + try + throttled 
 
 struct Told {
     clock: ManualClock,
-    rate: Arc<AdaptiveRate>,
+    rate: Shared<AdaptiveRate>,
     permits: Vec<Permit>,
     waiters: Vec<Waiter<Wait>>,
 }
@@ -75,23 +74,23 @@ impl Told {
         }
         Self {
             clock,
-            rate: Arc::new(rate),
+            rate: Shared::from(rate),
             permits: Vec::new(),
             waiters: Vec::new(),
         }
     }
 
     fn call(&mut self, call: &str, words: &mut Words<'_>) {
-        let rate = Arc::clone(&self.rate);
+        let rate = self.rate.clone();
         match call {
             "advance" => self.clock.advance(words.time()),
             "close" => {
                 rate.close();
                 assert!(rate.is_closed());
             }
-            "try" => self.permits.push(rate.try_acquire_owned().unwrap()),
+            "try" => self.permits.push(rate.try_enter().unwrap()),
             "no" => assert_eq!(kind(rate.try_acquire()), words.refusal()),
-            "wait" => self.waiters.push(Waiter::parked(rate.acquire_owned())),
+            "wait" => self.waiters.push(Waiter::parked(rate.enter())),
             "full" => assert_eq!(Waiter::new(rate.acquire()).refused(), ErrorKind::QueueFull),
             "pending" => assert!(self.waiters[words.parse::<usize>()].is_pending()),
             "granted" => {

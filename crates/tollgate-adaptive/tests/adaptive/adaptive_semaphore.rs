@@ -46,10 +46,10 @@ impl Controller for Scripted {
 }
 
 struct Scene {
-    semaphore: Arc<AdaptiveSemaphore>,
+    semaphore: Shared<AdaptiveSemaphore>,
     clock: ManualClock,
     seen: Arc<Mutex<Vec<SampleWindow>>>,
-    held: Vec<AdaptivePermit<Arc<AdaptiveSemaphore>>>,
+    held: Vec<AdaptivePermit<Shared<AdaptiveSemaphore>>>,
     waiting: Vec<Waiter<Waiting<<Shared<AdaptiveSemaphore> as Throttle>::Enter>>>,
 }
 
@@ -106,7 +106,7 @@ impl Scene {
             seen: Arc::clone(&seen),
         };
         Self {
-            semaphore: Arc::new(AdaptiveSemaphore::new(controller).clock(&clock)),
+            semaphore: Shared::from(AdaptiveSemaphore::new(controller).clock(&clock)),
             clock,
             seen,
             held: Vec::new(),
@@ -119,8 +119,7 @@ impl Scene {
         let snapshot = self.semaphore.snapshot();
         match call {
             "enter" => {
-                let permit = Arc::clone(&self.semaphore).try_acquire_owned();
-                self.held.push(permit.unwrap());
+                self.held.push(self.semaphore.try_enter().unwrap());
             }
             "full" => assert_eq!(kind(self.semaphore.try_acquire()), ErrorKind::NoPermits),
             "call" => {
@@ -130,7 +129,7 @@ impl Scene {
             }
             "advance" => self.clock.advance(milliseconds(words)),
             "wait" => {
-                let wait = Arc::clone(&self.semaphore).acquire_owned();
+                let wait = self.semaphore.enter();
                 self.waiting.push(Waiter::parked(wait));
             }
             "granted" => {
@@ -187,7 +186,7 @@ impl Scene {
         match how {
             "leave" => drop(permit),
             "ignore" => permit.ignore(),
-            "undo" => Shared(Arc::clone(&self.semaphore)).rollback(permit),
+            "undo" => self.semaphore.rollback(permit),
             "overload" => permit.overloaded(),
             "leak" => std::mem::forget(permit),
             "panic" => {
@@ -447,7 +446,7 @@ fn update_may_use_the_semaphore_and_panic() {
 fn all_refused_later_ignores_the_call() {
     let mut scene = Scene::new(vec![target(2.0, 1), target(9.0, 1)]);
     let full = tollgate::Semaphore::new(0);
-    let both = all((Shared(Arc::clone(&scene.semaphore)), &full));
+    let both = all((scene.semaphore.clone(), &full));
     assert!(both.try_enter().is_err());
     drop(Waiter::parked(both.enter()));
     for text in ["windows 0", "in-use 0", "call 1", "limit 9"] {

@@ -260,8 +260,8 @@ impl Shared {
         Reply::read(rule, &value)
     }
 
-    /// Calls the script with an operation and these arguments, and perhaps with the key of the turns. While a cluster
-    /// moves one of the two keys, the call is made without that one.
+    /// Calls the script with an operation and these arguments, and perhaps with the key of the turns. If that is refused,
+    /// because a cluster has moved one of the two keys, or the user has a right only for the other, the call is made without it.
     pub(super) async fn call(
         &self,
         rule: &Rule,
@@ -278,7 +278,6 @@ impl Shared {
             let keys = [key, &keys::turns(key)];
             let call = self.store.call_once(rule.script(), &keys, with_arguments);
             let answer = with(call).await;
-            // A user may have a right for one of the keys alone.
             if !matches!(answer, Err(StoreError::TryAgain | StoreError::Forbidden)) {
                 return answer;
             }

@@ -32,8 +32,8 @@ const LATE: Duration = Duration::from_millis(50);
 /// A turn is far if it is due later than this.
 const FAR: Duration = Duration::from_secs(5);
 
-/// For how long the key of the turns is left out after a call that found only one of the keys on a node.
-const MOVING: Duration = Duration::from_secs(1);
+/// For how long the key of the turns is left out after a call with both keys was refused.
+const WITHOUT_KEY: Duration = Duration::from_secs(1);
 
 /// A turn that is to come.
 struct Turn {
@@ -62,8 +62,8 @@ pub(super) struct Turns {
     is_lost: bool,
     /// When to look whether the line has become shorter.
     look: Option<Instant>,
-    /// Until then a cluster may be moving only one of the two keys.
-    moving: Option<Instant>,
+    /// Until then the key of the turns is left out.
+    without_key: Option<Instant>,
 }
 
 impl Turns {
@@ -112,12 +112,13 @@ impl Turns {
 
     /// Returns whether a call may have the key of the turns beside that of the limit.
     pub(super) fn has_key(&self, now: Instant) -> bool {
-        self.moving.is_none_or(|moving| moving <= now)
+        self.without_key.is_none_or(|until| until <= now)
     }
 
-    /// Records that one of the keys has moved to another node of a cluster, and the other has not.
+    /// Records that a call with both keys was refused: a cluster has moved only one of them, or the user has a right only for
+    /// that of the limit.
     pub(super) fn lose_key(&mut self, now: Instant) {
-        self.moving = Some(now + MOVING);
+        self.without_key = Some(now + WITHOUT_KEY);
     }
 
     pub(super) fn is_of(&self, rule: &Rule) -> bool {

@@ -229,7 +229,7 @@ impl Store {
     pub async fn check(&self) -> Result<Vec<Warning>, StoreError> {
         // A client that the server does not admit at all gets an error, not a warning. This is the
         // first command of every script, so a client without this right has no limits here.
-        self.request(cmd("TIME"), None, None).await?;
+        self.request(cmd("TIME"), None, None, true).await?;
         let query = self.query("INFO", &[]).await?;
         let saves = self.query("CONFIG", &["GET", "save"]).await?;
         let mut warnings = Vec::new();
@@ -253,7 +253,7 @@ impl Store {
     async fn query(&self, verb: &str, words: &[&str]) -> Result<Option<Vec<String>>, StoreError> {
         let mut command = cmd(verb);
         command.arg(words);
-        match self.request(command, None, None).await {
+        match self.request(command, None, None, true).await {
             Ok(value) => Ok(Some(texts(&value))),
             // A disabled command has no name that the server knows.
             Err(StoreError::Forbidden | StoreError::Unknown) => Ok(None),

@@ -384,7 +384,7 @@ impl Store {
     ) -> Call {
         let mut command = script.by_digest(keys);
         arguments(&mut command);
-        self.request(command, Some(script), keys.first().copied())
+        self.request(command, Some(script), keys.first().copied(), true)
     }
 
     /// Calls a script like [`call`](Self::call). While its keys are being moved, the call ends at once, with
@@ -397,18 +397,21 @@ impl Store {
     ) -> Call {
         let mut command = script.by_digest(keys);
         arguments(&mut command);
-        let (this, part) = (self.clone(), self.shared.link.part(keys.first().copied()));
-        Call::new(self.runtime(), move |mut progress| {
-            progress.repeats = false;
-            this.requested(command, Some(script), part, progress)
-        })
+        self.request(command, Some(script), keys.first().copied(), false)
     }
 
     /// Sends a command, which may call a script by its digest, to the part that has a key, within
-    /// the deadline.
-    fn request(&self, command: Cmd, script: Option<&'static Script>, key: Option<&str>) -> Call {
+    /// the deadline; if `repeats` is set, again while keys are being moved.
+    fn request(
+        &self,
+        command: Cmd,
+        script: Option<&'static Script>,
+        key: Option<&str>,
+        repeats: bool,
+    ) -> Call {
         let (this, part) = (self.clone(), self.shared.link.part(key));
-        Call::new(self.runtime(), move |progress| {
+        Call::new(self.runtime(), move |mut progress| {
+            progress.repeats = repeats;
             this.requested(command, script, part, progress)
         })
     }
