@@ -27,8 +27,8 @@ use crate::script::{CALLERS, MOST, numbers};
 use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
-/// The maximum number of callers in one call of the store, which takes the server half a millisecond.
-const BATCH: usize = 64;
+/// The maximum number of callers in one call of the store, which takes the server a third of a millisecond.
+const BATCH: usize = 32;
 
 /// The default maximum number of callers between two passes.
 const MOST_CALLERS: usize = 65_536;
@@ -43,9 +43,9 @@ const MOST_CALLERS: usize = 65_536;
 ///
 /// # Lateness
 ///
-/// A pass makes one call of the store for each 64 callers, one after the other, and each takes at
+/// A pass makes one call of the store for each 32 callers, one after the other, and each takes at
 /// most the [deadline](Store::deadline) `d`; so a pass for `c` callers makes `k` calls, where `k` is
-/// `c / 64`, rounded up. [`run`](Self::run) spreads them over the interval `i`, and begins the next pass
+/// `c / 32`, rounded up. [`run`](Self::run) spreads them over the interval `i`, and begins the next pass
 /// `i / k` after the last of them. So a process blocks a caller at most `i·(2 - 1/k) + 2·k·d` after the
 /// first call beyond the threshold that it recorded, because that call may have been recorded just after
 /// a pass began. The count includes the records that other processes have sent by then, with the same
@@ -53,7 +53,7 @@ const MOST_CALLERS: usize = 65_536;
 ///
 /// # Load
 ///
-/// The server does nothing else during a call, so one has at most 64 callers: about half a millisecond
+/// The server does nothing else during a call, so one has at most 32 callers: about a third of a millisecond
 /// of its time. Calls of a fleet are spread over the interval, so other clients rarely wait for more
 /// than one of them. 50 processes that record 256 callers in each half second take a quarter of a core
 /// of the server.
@@ -62,7 +62,7 @@ const MOST_CALLERS: usize = 65_536;
 ///
 /// No more callers are blocked, and blocked callers stay blocked for their time. A pass ends with
 /// the first call that fails, and keeps the unsent records for the next one. The records of a call
-/// that may have been executed, of up to 64 callers, are not sent again, so that none is counted
+/// that may have been executed, of up to 32 callers, are not sent again, so that none is counted
 /// twice; they may be missing from the count. The same holds for the callers of a call in which the key of
 /// one holds a value of another kind.
 ///
@@ -261,12 +261,12 @@ impl Detector {
     /// Sends the records to the server, and blocks callers that are over the threshold. Returns the
     /// number of these callers.
     ///
-    /// It makes a call for each 64 callers, one after the other without a pause, and ends with the first
+    /// It makes a call for each 32 callers, one after the other without a pause, and ends with the first
     /// call that fails. [`run`](Self::run) spreads the calls.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, unsent records are kept for the next pass. Up to 64 callers of
+    /// If the future is dropped, unsent records are kept for the next pass. Up to 32 callers of
     /// the call in flight may not be counted, and are not blocked by it.
     ///
     /// # Errors

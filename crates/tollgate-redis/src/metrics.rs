@@ -1,7 +1,7 @@
 //! Reports statistics to the recorder of the crate [`metrics`].
 //!
-//! Statistics are absolute numbers that a program reads when it wants to, so they are counters that are set, and gauges. Nothing is
-//! kept here: the recorder finds each one by its name.
+//! Statistics are absolute numbers that a program reads when it wants to, so they are counters that are set, and
+//! gauges. Nothing is kept here: the recorder finds each one by its name.
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
@@ -78,8 +78,8 @@ const OF_LIMIT: [OfLimit; 10] = [
 ];
 
 impl StoreStatistics {
-    /// Reports these figures to the recorder of the crate [`metrics`](::metrics), with the label `store`. Needs the feature
-    /// `metrics`.
+    /// Reports these figures to the recorder of the crate [`metrics`](::metrics), with the label `store`. Needs
+    /// the feature `metrics`.
     ///
     /// Call it whenever the metrics are read, or every few seconds:
     ///
@@ -143,13 +143,13 @@ impl StoreStatistics {
 }
 
 impl LimitStatistics {
-    /// Reports these figures to the recorder of the crate [`metrics`](::metrics), with the label `limit`. Needs the feature
-    /// `metrics`. The label is the name of a limit, never of a key.
+    /// Reports these figures to the recorder of the crate [`metrics`](::metrics), with the label `limit`. Needs
+    /// the feature `metrics`. The label is the name of a limit, never of a key.
     ///
-    /// Call it whenever the metrics are read, or every few seconds. `tollgate_redis_waiting` is a gauge. Each other figure
-    /// is a counter named like its field: `tollgate_redis_admitted_total`, `.._denied_total`, `.._refused_total`,
-    /// `.._failed_total`, `.._abandoned_total`, `.._coalesced_total`, `.._cached_total`, `.._fallbacks_total`, `.._turns_total`
-    /// and `.._unused_turns_total`.
+    /// Call it whenever the metrics are read, or every few seconds. `tollgate_redis_waiting` is a gauge. Each
+    /// other figure is a counter named like its field: `tollgate_redis_admitted_total`, `.._denied_total`,
+    /// `.._refused_total`, `.._failed_total`, `.._abandoned_total`, `.._coalesced_total`, `.._cached_total`,
+    /// `.._fallbacks_total`, `.._turns_total` and `.._unused_turns_total`.
     ///
     /// # Examples
     ///

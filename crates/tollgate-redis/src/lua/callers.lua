@@ -1,5 +1,5 @@
--- The callers of a detector: the end of a script that begins with prelude.lua and debt.lua. Each is a limit of its own; all have
--- the same rule, GCRA.
+-- The callers of a detector: the end of a script that begins with prelude.lua and debt.lua. Each is a limit of its
+-- own; all have the same rule, GCRA.
 --
 -- KEYS     one for each caller
 -- ARGV[1]  count, ARGV[2] period in microseconds, ARGV[3] burst
@@ -7,8 +7,9 @@
 --
 -- Reply: for each caller, the microseconds until its debt is within the burst again, or 0.
 --
--- The loop writes what debt.lua would, without its functions, whose creation takes twice as long as everything else here. As in
--- quick.lua, every rounded quotient is right, and '..' is exact below 10^14. Whatever is unusual is left to debt.lua.
+-- The loop writes what debt.lua would, without its functions, whose creation takes twice as long as everything
+-- else here. As in quick.lua, every rounded quotient is right, and '..' is exact below 10^14. Whatever is unusual
+-- is left to debt.lua.
 
 local count, period, burst = argument(1), ARGV[2], argument(3)
 local unit = argument(2)

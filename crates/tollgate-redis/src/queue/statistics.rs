@@ -1,8 +1,9 @@
-//! [`LimitStatistics`]: what the calls of a limit have come to, as a snapshot; and [`LimitCounters`], which it is read from.
+//! [`LimitStatistics`]: what the calls of a limit have come to, as a snapshot; and [`LimitCounters`], which it is
+//! read from.
 //!
-//! The counters belong to a limiter and its clones; those of all keys of a map are the same, so a key has a reference to them
-//! and nothing else. They are independent of each other, so a snapshot that is taken during a call may have one of them and not yet
-//! another.
+//! The counters belong to a limiter and its clones; those of all keys of a map are the same, so a key has a
+//! reference to them and nothing else. They are independent of each other, so a snapshot that is taken during a
+//! call may have one of them and not yet another.
 
 use std::task::Poll;
 
@@ -10,8 +11,8 @@ use tollgate::{AcquireError, ErrorKind};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore) of this process has done since it was
-/// created: the number of calls of each outcome. `statistics` of each of them returns it.
+/// What a [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore) of this process has done since
+/// it was created: the number of calls of each outcome. `statistics` of each of them returns it.
 ///
 /// A call counts once, when it ends: as admitted, denied, refused, failed or abandoned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +30,8 @@ pub struct LimitStatistics {
     pub abandoned: u64,
     /// Of the admitted and the denied calls, those that shared a request of the server with others.
     pub coalesced: u64,
-    /// Of the admitted and the denied calls, those that were decided without the server: with prefetched tokens, or from an
-    /// earlier denial.
+    /// Of the admitted and the denied calls, those that were decided without the server: with prefetched tokens,
+    /// or from an earlier denial.
     pub cached: u64,
     /// Of the admitted and the denied calls, those that the [fallback](crate::Fallback) decided.
     pub fallbacks: u64,

@@ -1,14 +1,16 @@
-//! [`StoreStatistics`]: what the calls of a store have come to, as a snapshot; and [`StoreCounters`], which it is read from.
+//! [`StoreStatistics`]: what the calls of a store have come to, as a snapshot; and [`StoreCounters`], which it is
+//! read from.
 //!
-//! A call adds to three counters, without a lock. They are independent of each other, so a snapshot that is taken during a call
-//! may have one of them and not yet another.
+//! A call adds to three counters, without a lock. They are independent of each other, so a snapshot that is taken
+//! during a call may have one of them and not yet another.
 
 use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a store and its clones have done since they were created. [`Store::statistics`](super::Store::statistics) returns it.
+/// What a store and its clones have done since they were created. [`Store::statistics`](super::Store::statistics)
+/// returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStatistics {
@@ -16,12 +18,14 @@ pub struct StoreStatistics {
     pub calls: u64,
     /// The number of calls that got a reply other than an error.
     pub succeeded: u64,
-    /// The time from each call to its end, connecting included: replies, errors and deadlines. Calls that the breaker
-    /// rejected are not included.
+    /// The time from each call to its end, connecting included: replies, errors and deadlines. Calls that the
+    /// breaker rejected are not included.
     pub latency: Latency,
-    /// Whether the breaker, or that of any slot of a cluster, is open: [`Store::is_broken`](super::Store::is_broken).
+    /// Whether the breaker, or that of any slot of a cluster, is open:
+    /// [`Store::is_broken`](super::Store::is_broken).
     pub is_broken: bool,
-    /// How often the breaker, or that of any slot of a cluster, has opened. A probe that fails does not open it again.
+    /// How often the breaker, or that of any slot of a cluster, has opened. A probe that fails does not open it
+    /// again.
     pub openings: u64,
     /// The number of connections that were made. More than one means that connections were lost.
     pub connections: u64,
@@ -31,8 +35,8 @@ pub struct StoreStatistics {
 }
 
 impl StoreStatistics {
-    /// Returns the number of calls that ended with this error. Those with [`BreakerOpen`](StoreError::BreakerOpen) were not made,
-    /// and so are not in [`calls`](Self::calls).
+    /// Returns the number of calls that ended with this error. Those with [`BreakerOpen`](StoreError::BreakerOpen)
+    /// were not made, and so are not in [`calls`](Self::calls).
     pub fn failures(&self, error: StoreError) -> u64 {
         self.failures[error as usize]
     }
@@ -61,8 +65,8 @@ impl Latency {
         self.sum
     }
 
-    /// Returns each bucket: its inclusive bound, and the number of times in it, without those of the buckets before. The bound
-    /// of the last one is `Duration::MAX`.
+    /// Returns each bucket: its inclusive bound, and the number of times in it, without those of the buckets
+    /// before. The bound of the last one is `Duration::MAX`.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let bound = |index| match index {
             LAST => Duration::MAX,

@@ -1,8 +1,9 @@
-//! Measures a fleet of detectors on one server: the server's time for each caller and each call, the part of the calls that
-//! succeed, and how long another client waits for a reply.
+//! Measures a fleet of detectors on one server: the server's time for each caller and each call, the part of the
+//! calls that succeed, and how long another client waits for a reply.
 //!
-//! A process is a store with a connection of its own; `deadline` is that of its calls, in milliseconds. Each records the same number of callers in each
-//! interval. At first the detectors rest, so that the wait of the other client without them is printed beside the one with them.
+//! A process is a store with a connection of its own; `deadline` is that of its calls, in milliseconds. Each
+//! records the same number of callers in each interval. At first the detectors rest, so that the wait of the other
+//! client without them is printed beside the one with them.
 //!
 //! ```sh
 //! cargo run --release -p fleet-audit --bin detectors -- processes=50 callers=256 interval=500 seconds=10
@@ -71,7 +72,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs detectors until the end. Returns the calls, those that succeeded, and the number of callers that were recorded.
+/// Runs detectors until the end. Returns the calls, those that succeeded, and the number of callers that were
+/// recorded.
 async fn fleet(setup: Setup, address: String) -> (u64, u64, u64) {
     let end = Instant::now() + setup.seconds;
     let mut processes = Vec::new();
