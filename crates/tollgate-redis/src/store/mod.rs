@@ -34,8 +34,8 @@ pub(crate) use self::call::{Call, is_inside, joined};
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
+use self::statistics::StoreCounters;
 pub use self::statistics::{Latency, StoreStatistics};
-use self::statistics::{StoreCounters, add};
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 use crate::error::StoreError;
@@ -304,7 +304,7 @@ impl Store {
     /// but without those that the [breaker](Self::breaker) rejected. A script that the server did
     /// not know counts as one call, although it takes two round trips.
     pub fn calls(&self) -> u64 {
-        self.statistics().calls
+        self.shared.counters.calls()
     }
 
     /// Returns what this store and its clones have done: calls, errors by kind, the latency, the breaker, connections.
@@ -462,7 +462,7 @@ impl Store {
             counters.failed(StoreError::BreakerOpen);
             return Err(StoreError::BreakerOpen);
         }
-        add(&counters.calls, 1);
+        counters.begun();
         let send = self.send(&command, script, &mut progress);
         let sent = tokio::time::timeout(shared.deadline, send).await;
         let answer = match sent.map(Result::transpose) {
@@ -481,8 +481,9 @@ impl Store {
         counters.ended(&answer, end - begin);
         match &answer {
             Err(error) if error.is_outage_of_store() => {
-                let opens = shared.breaker.failed(part, end);
-                add(&counters.openings, opens.into());
+                if shared.breaker.failed(part, end) {
+                    counters.opened();
+                }
             }
             _ => {
                 shared.link.answered();

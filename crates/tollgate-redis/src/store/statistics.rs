@@ -110,8 +110,8 @@ fn bucket(micros: u64) -> usize {
 /// The counters of a store.
 #[derive(Debug)]
 pub(super) struct StoreCounters {
-    pub(super) calls: AtomicU64,
-    pub(super) openings: AtomicU64,
+    calls: AtomicU64,
+    openings: AtomicU64,
     succeeded: AtomicU64,
     failures: [AtomicU64; StoreError::COUNT],
     /// In microseconds.
@@ -133,6 +133,21 @@ impl Default for StoreCounters {
 }
 
 impl StoreCounters {
+    /// Counts a call that is made.
+    pub(super) fn begun(&self) {
+        add(&self.calls, 1);
+    }
+
+    /// Counts an opening of the breaker.
+    pub(super) fn opened(&self) {
+        add(&self.openings, 1);
+    }
+
+    /// Returns the number of calls.
+    pub(super) fn calls(&self) -> u64 {
+        get(&self.calls)
+    }
+
     /// Counts the end of a call that took this time.
     pub(super) fn ended<T>(&self, answer: &Result<T, StoreError>, took: Duration) {
         match answer {
@@ -156,7 +171,7 @@ impl StoreCounters {
         (connections, is_connected): (u64, bool),
     ) -> StoreStatistics {
         StoreStatistics {
-            calls: get(&self.calls),
+            calls: self.calls(),
             succeeded: get(&self.succeeded),
             latency: Latency {
                 sum: Duration::from_micros(get(&self.sum)),
@@ -171,7 +186,7 @@ impl StoreCounters {
     }
 }
 
-pub(super) fn add(counter: &AtomicU64, n: u64) {
+fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
 
