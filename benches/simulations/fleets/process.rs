@@ -83,6 +83,11 @@ impl Process {
         due as u64
     }
 
+    /// Returns when the next turn is due.
+    pub(crate) fn due(&self) -> Option<Micros> {
+        self.turns.front().copied()
+    }
+
     /// Returns what to ask, with this many callers in the process; or when to act next, if there is anything to
     /// wait for.
     pub(crate) fn next(
@@ -92,7 +97,7 @@ impl Process {
         now: Micros,
     ) -> Result<Ask, Option<Micros>> {
         let held = self.turns.len() as u64;
-        let due = self.turns.front().copied();
+        let due = self.due();
         match due {
             Some(due) if due - now > FAR => {
                 self.look.get_or_insert(now + FAR.max((due - now) / 10));

@@ -255,8 +255,7 @@ impl Run {
             }
         }
         // Turns are used while a call is under way.
-        let next = self.processes[index].next(0, self.known, now);
-        self.plan(index, next.err().flatten());
+        self.plan(index, self.processes[index].due());
     }
 
     fn outcome(mut self, late: usize) -> Outcome {
