@@ -23,6 +23,10 @@ fn pausing(arguments: &[&str]) -> Output {
     run(env!("CARGO_BIN_EXE_pausing"), arguments)
 }
 
+fn fleets(arguments: &[&str]) -> Output {
+    run(env!("CARGO_BIN_EXE_fleets"), arguments)
+}
+
 fn run(program: &str, arguments: &[&str]) -> Output {
     let output = Command::new(program).args(arguments).output();
     output.expect("the program can be started")
@@ -184,4 +188,25 @@ fn clients_keep_their_pauses_and_come_back() {
     }
     let none = pausing(&["no such row"]);
     assert_eq!(none.status.code(), Some(1));
+}
+
+#[test]
+fn fleets_of_ten_processes_use_the_rate_in_equal_shares() {
+    let row = "10 processes, 100/s, horizon 1000 ms";
+    let of_seeds = |seeds| fleets(&["--seeds", seeds, row]);
+    let output = of_seeds("2");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let figure = |name: &str| {
+        let (_, rest) = text.split_once(name).expect("it has this figure");
+        let number = rest.trim_start().split([',', ' ']).next();
+        number
+            .and_then(|it| it.parse::<f64>().ok())
+            .expect("it is a number")
+    };
+    assert!((0.99..1.01).contains(&figure("used")), "{text}");
+    assert!(figure("jain") > 0.99, "{text}");
+    assert_eq!(of_seeds("2").stdout, output.stdout);
+    assert_ne!(of_seeds("1").stdout, output.stdout);
+    assert_eq!(fleets(&["no such row"]).status.code(), Some(1));
 }

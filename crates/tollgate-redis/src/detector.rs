@@ -4,6 +4,7 @@
 //!    waits for the server.
 //! 2. A pass sends the records since the last pass to the server, which sums those of all
 //!    processes. The pass then blocks, in this process, the callers that are over the threshold.
+//!    Its calls are short, because the server does nothing else during one.
 //! 3. Records that a pass did not send are kept for the next one, even if the pass is dropped.
 //!    Records that may have been counted are not kept.
 //! 4. The number of distinct callers between two passes is bounded.
@@ -21,17 +22,16 @@ use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
 use crate::keys;
-use crate::limit_set::LimitSet;
 use crate::rate::Rule;
-use crate::script::MOST;
+use crate::script::{CALLERS, MOST, numbers};
 use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
-/// The maximum number of callers in one call of the store.
-const BATCH: usize = 256;
+/// The maximum number of callers in one call of the store, which takes the server a third of a millisecond.
+const BATCH: usize = 32;
 
 /// The default maximum number of callers between two passes.
-const CALLERS: usize = 65_536;
+const MOST_CALLERS: usize = 65_536;
 
 /// Finds callers that exceed a threshold over all processes, and blocks them for a penalty time or
 /// until they are below the threshold again, whichever is longer.
@@ -43,19 +43,28 @@ const CALLERS: usize = 65_536;
 ///
 /// # Lateness
 ///
-/// A pass makes one call of the store for each 256 callers, one after the other, and each takes at
-/// most the [deadline](Store::deadline) `d`; so a pass for `c` callers takes at most `k·d`, where
-/// `k` is `c / 256`, rounded up. If each pass begins `i` after the one before, a process blocks a
-/// caller at most `i + 2·k·d` after the first call beyond the threshold that it recorded, because
-/// that call may have been recorded just after a pass began. The count includes the records that
-/// other processes have sent by then, with the same delay.
+/// A pass makes one call of the store for each 32 callers, one after the other, and each takes at
+/// most the [deadline](Store::deadline) `d`; so a pass for `c` callers makes `k` calls, where `k` is
+/// `c / 32`, rounded up. [`run`](Self::run) spreads them over the interval `i`, and begins the next pass
+/// `i / k` after the last of them. So a process blocks a caller at most `i·(2 - 1/k) + 2·k·d` after the
+/// first call beyond the threshold that it recorded, because that call may have been recorded just after
+/// a pass began. The count includes the records that other processes have sent by then, with the same
+/// delay.
+///
+/// # Load
+///
+/// The server does nothing else during a call, so one has at most 32 callers: about a third of a millisecond
+/// of its time. Calls of a fleet are spread over the interval, so other clients rarely wait for more
+/// than one of them. 50 processes that record 256 callers in each half second take a quarter of a core
+/// of the server.
 ///
 /// # When the store fails
 ///
 /// No more callers are blocked, and blocked callers stay blocked for their time. A pass ends with
 /// the first call that fails, and keeps the unsent records for the next one. The records of a call
-/// that may have been executed, of up to 256 callers, are not sent again, so that none is counted
-/// twice; they may be missing from the count.
+/// that may have been executed, of up to 32 callers, are not sent again, so that none is counted
+/// twice; they may be missing from the count. The same holds for the callers of a call in which the key of
+/// one holds a value of another kind.
 ///
 /// # Memory
 ///
@@ -93,7 +102,6 @@ pub struct Detector {
     /// The prefix of the keys of all callers.
     keys: String,
     rule: Rule,
-    threshold: Quota,
     penalty: Duration,
     callers: usize,
     recorded: Mutex<Recorded>,
@@ -110,15 +118,40 @@ struct Recorded {
     unrecorded: u64,
 }
 
-/// Records that a pass has not sent yet. Dropping this records them again.
-struct Unsent<'a> {
+/// A pass, with the records that it has not sent yet. Dropping it records them again.
+struct Pass<'a> {
     detector: &'a Detector,
-    recorded: Vec<(String, u64)>,
+    unsent: Vec<(String, u64)>,
 }
 
-impl Drop for Unsent<'_> {
+impl Pass<'_> {
+    /// Sends the records of some callers. Returns the number of those that are over the threshold, or
+    /// `None` if everything has been sent.
+    async fn send_next(&mut self) -> Result<Option<usize>, StoreError> {
+        if self.unsent.is_empty() {
+            return Ok(None);
+        }
+        let rest = self.unsent.len().saturating_sub(BATCH);
+        let batch = self.unsent.split_off(rest);
+        let sent = self.detector.send(&batch).await;
+        if let Err(error) = sent
+            && !error.is_perhaps_charged()
+            && !error.is_half_done()
+        {
+            self.unsent.extend(batch);
+        }
+        sent.map(Some)
+    }
+
+    /// Returns the number of calls that are left.
+    fn calls(&self) -> usize {
+        self.unsent.len().div_ceil(BATCH)
+    }
+}
+
+impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        for (caller, n) in self.recorded.drain(..) {
+        for (caller, n) in self.unsent.drain(..) {
             self.detector.record_many(&caller, n);
         }
     }
@@ -141,9 +174,8 @@ impl Detector {
             store: store.clone(),
             keys: keys::detector(&name.into()),
             rule: Rule::of(threshold, Algorithm::Gcra),
-            threshold,
             penalty: Duration::ZERO,
-            callers: CALLERS,
+            callers: MOST_CALLERS,
             recorded: Mutex::default(),
             blocked: RwLock::default(),
             count: AtomicUsize::new(0),
@@ -229,12 +261,12 @@ impl Detector {
     /// Sends the records to the server, and blocks callers that are over the threshold. Returns the
     /// number of these callers.
     ///
-    /// It makes a call for each 256 callers, one after the other, and ends with the first call that
-    /// fails.
+    /// It makes a call for each 32 callers, one after the other without a pause, and ends with the first
+    /// call that fails. [`run`](Self::run) spreads the calls.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, unsent records are kept for the next pass. Up to 256 callers of
+    /// If the future is dropped, unsent records are kept for the next pass. Up to 32 callers of
     /// the call in flight may not be counted, and are not blocked by it.
     ///
     /// # Errors
@@ -242,48 +274,48 @@ impl Detector {
     /// The failure of the store. Unsent records are kept for the next pass; records that may have
     /// been counted are not, so that no caller is counted twice.
     pub async fn pass(&self) -> Result<usize, StoreError> {
-        // Forgets callers whose time is over.
-        let now = Instant::now();
-        self.change_blocked(|blocked| blocked.retain(|_, until| *until > now));
-        let recorded = std::mem::take(&mut lock(&self.recorded).calls);
-        let mut unsent = Unsent {
-            detector: self,
-            recorded: recorded.into_iter().collect(),
-        };
+        let mut pass = self.begin();
         let mut flagged = 0;
-        while !unsent.recorded.is_empty() {
-            let rest = unsent.recorded.len().saturating_sub(BATCH);
-            let batch = unsent.recorded.split_off(rest);
-            match self.send(&batch).await {
-                Ok(over) => flagged += over,
-                Err(error) => {
-                    if !error.is_perhaps_charged() {
-                        unsent.recorded.extend(batch);
-                    }
-                    return Err(error);
-                }
-            }
+        while let Some(over) = pass.send_next().await? {
+            flagged += over;
         }
         Ok(flagged)
     }
 
-    async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
-        let mut limits = LimitSet::new(&self.store);
-        for (caller, _) in recorded {
-            limits.push(keys::caller(&self.keys, caller), self.rule, self.threshold);
+    /// Takes the records for a pass.
+    fn begin(&self) -> Pass<'_> {
+        // Forgets callers whose time is over.
+        let now = Instant::now();
+        self.change_blocked(|blocked| blocked.retain(|_, until| *until > now));
+        let recorded = std::mem::take(&mut lock(&self.recorded).calls);
+        Pass {
+            detector: self,
+            unsent: recorded.into_iter().collect(),
         }
-        let costs = recorded.iter().map(|(_, n)| *n);
-        let outcome = limits.outcome(0, &limits.call("charge", costs).await?)?;
+    }
+
+    async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
+        let keys = recorded
+            .iter()
+            .map(|(caller, _)| keys::caller(&self.keys, caller));
+        let keys = keys.collect::<Vec<_>>();
+        let keys = keys.iter().map(String::as_str).collect::<Vec<_>>();
+        let counts = recorded.iter().map(|(_, n)| *n).collect::<Vec<_>>();
+        let call = self.store.call(&CALLERS, &keys, |command| {
+            command.arg(&self.rule.numbers()[..3]).arg(&counts);
+        });
+        let waits = numbers(&call.await?)?;
+        if waits.len() != recorded.len() {
+            return Err(StoreError::Unknown);
+        }
         let now = Instant::now();
         let latest = now + Duration::from_secs(u32::MAX.into());
         let mut over = 0;
         self.change_blocked(|blocked| {
-            for ((caller, _), decision) in recorded.iter().zip(outcome.decisions()) {
-                if decision.retry_after != Some(Duration::ZERO) {
+            for ((caller, _), wait) in recorded.iter().zip(waits) {
+                if wait > 0 {
                     over += 1;
-                    let time = self
-                        .penalty
-                        .max(decision.retry_after.unwrap_or(Duration::MAX));
+                    let time = self.penalty.max(Duration::from_micros(wait));
                     let until = now.checked_add(time).unwrap_or(latest);
                     let before = blocked.entry(caller.clone()).or_insert(until);
                     *before = until.max(*before);
@@ -299,20 +331,33 @@ impl Detector {
         self.count.store(blocked.len(), Ordering::Relaxed);
     }
 
-    /// Makes a [`pass`](Self::pass) repeatedly, each `interval` after the one before, until the
-    /// future is dropped. The next pass makes up for one that fails.
+    /// Makes a [`pass`](Self::pass) repeatedly, until the future is dropped. Each pass spreads its calls evenly
+    /// over the interval, and the first one begins at a random time within it, so that the processes of a
+    /// fleet do not all call at once. The next pass makes up for one that fails.
     ///
     /// # Cancel safety
     ///
     /// See [`pass`](Self::pass).
     pub async fn run(&self, interval: Duration) -> Infallible {
+        self.rest(interval.mul_f64(fastrand::f64())).await;
         loop {
-            if self.store.sleep(interval).await.is_err() {
-                // No pass can be made without the runtime.
-                std::future::pending::<()>().await;
+            let mut pass = self.begin();
+            let pause = interval.div_f64(pass.calls().max(1) as f64);
+            // The next pass sends what this one cannot send.
+            while let Ok(Some(_)) = pass.send_next().await
+                && pass.calls() > 0
+            {
+                self.rest(pause).await;
             }
-            // The next pass sends what this one could not send.
-            let _ = self.pass().await;
+            drop(pass);
+            self.rest(pause).await;
+        }
+    }
+
+    async fn rest(&self, time: Duration) {
+        if self.store.sleep(time).await.is_err() {
+            // No pass can be made without the runtime.
+            std::future::pending::<()>().await;
         }
     }
 }

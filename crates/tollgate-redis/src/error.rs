@@ -156,6 +156,15 @@ impl StoreError {
         )
     }
 
+    /// The number of errors.
+    pub(crate) const COUNT: usize = ALL.len();
+
+    /// Returns all errors, in their order.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let all = ALL.iter().map(|(error, _)| error.downcast_ref::<Self>());
+        all.flatten().copied()
+    }
+
     pub(crate) fn of(error: &RedisError) -> Self {
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask) => Self::TryAgain,

@@ -7,6 +7,8 @@ mod error;
 mod keys;
 mod lease;
 mod limit_set;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod queue;
 mod rate;
 mod refunds;
@@ -18,8 +20,9 @@ pub use crate::detector::Detector;
 pub use crate::error::StoreError;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};
+pub use crate::queue::LimitStatistics;
 pub use crate::rate::{Acquire, Charge, Cost, Fallback, Keyed, RateLimiter, Reservation, Source};
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use crate::store::Tls;
-pub use crate::store::{Store, Warning};
+pub use crate::store::{Latency, Store, StoreStatistics, Warning};

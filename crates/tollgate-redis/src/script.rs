@@ -32,6 +32,9 @@ pub(crate) static WINDOW: LazyLock<Script> =
     script!("lua/prelude.lua" "lua/window.lua" "lua/one.lua");
 /// One sliding log.
 pub(crate) static LOG: LazyLock<Script> = script!("lua/prelude.lua" "lua/log.lua" "lua/one.lua");
+/// The callers of a detector.
+pub(crate) static CALLERS: LazyLock<Script> =
+    script!("lua/prelude.lua" "lua/debt.lua" "lua/callers.lua");
 /// One semaphore.
 pub(crate) static LEASE: LazyLock<Script> = script!("lua/prelude.lua" "lua/lease.lua");
 

@@ -39,6 +39,7 @@ mod limiter {
     mod known;
     mod options;
     mod prefetch;
+    mod statistics;
     mod turns;
     mod verbs;
 }

@@ -14,7 +14,7 @@ use super::renewals::Renewals;
 use super::state::{LeaseState, Leases, Options, Shared};
 use crate::error::StoreError;
 use crate::keys;
-use crate::queue::Wait;
+use crate::queue::{LimitCounters, LimitStatistics, Origin, Wait};
 use crate::store::Store;
 
 /// A semaphore that a server keeps under a name, for all processes that use that name.
@@ -132,6 +132,7 @@ impl Semaphore {
             keys,
             options,
             renewals: Renewals::default(),
+            counters: LimitCounters::default(),
         };
         Self {
             shared: Arc::new(Shared::new(store, limit, state)),
@@ -257,7 +258,7 @@ impl Semaphore {
     /// permits, or `n` is more than 4096. While the semaphore has no permits at all, the call
     /// waits.
     pub fn acquire_many(&self, n: u32) -> Waiting<AcquireLease> {
-        Waiting::new(AcquireLease(Wait::new(&self.shared, n.into(), false)))
+        Waiting::new(AcquireLease::new(Wait::new(&self.shared, n.into(), false)))
     }
 
     /// Acquires a permit if one is free and no process waits for it. Calls the server once.
@@ -285,7 +286,7 @@ impl Semaphore {
     /// The errors of [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if the semaphore has
     /// fewer permits, or `n` is more than 4096.
     pub fn try_acquire_many(&self, n: u32) -> Waiting<AcquireLease> {
-        Waiting::new(AcquireLease(Wait::new(&self.shared, n.into(), true)))
+        Waiting::new(AcquireLease::new(Wait::new(&self.shared, n.into(), true)))
     }
 
     /// Sets the number of permits, which this semaphore sends to the server with its next call.
@@ -325,6 +326,12 @@ impl Semaphore {
     /// Returns the number of calls that wait for this semaphore and its clones.
     pub fn waiting(&self) -> usize {
         self.shared.state().queue.len()
+    }
+
+    /// Returns what this semaphore and its clones have done. A snapshot; with the feature `metrics`,
+    /// `LimitStatistics::record` reports it.
+    pub fn statistics(&self) -> LimitStatistics {
+        self.shared.limit.counters.snapshot()
     }
 
     /// Closes this semaphore and its clones: every waiter and every later call gets `Closed`.
@@ -390,12 +397,36 @@ impl Throttle for Semaphore {
 /// ```
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireLease(Wait<Leases>);
+pub struct AcquireLease {
+    wait: Wait<Leases>,
+    /// Whether it is counted as waiting.
+    is_waiting: bool,
+}
+
+impl AcquireLease {
+    fn new(wait: Wait<Leases>) -> Self {
+        Self {
+            wait,
+            is_waiting: false,
+        }
+    }
+}
 
 impl Future for AcquireLease {
     type Output = Result<Lease, AcquireError>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(context)
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { wait, is_waiting } = self.get_mut();
+        let poll = wait.poll(context);
+        let counters = &wait.limit().counters;
+        counters.polled(is_waiting, &poll, |_| Origin::Alone);
+        poll
+    }
+}
+
+impl Drop for AcquireLease {
+    fn drop(&mut self) {
+        let Self { wait, is_waiting } = self;
+        wait.limit().counters.dropped(is_waiting);
     }
 }

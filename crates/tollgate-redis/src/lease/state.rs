@@ -24,7 +24,7 @@ use super::renewals::Renewals;
 use super::{Held, Lease};
 use crate::error::StoreError;
 use crate::keys;
-use crate::queue::{self, Limit, Next, Wait, Waiter};
+use crate::queue::{self, Limit, LimitCounters, Next, Wait, Waiter};
 use crate::script::{LEASE, MOST, micros, numbers};
 
 /// The options, which are set when a semaphore is created.
@@ -50,6 +50,7 @@ pub(super) struct Leases {
     pub(super) keys: keys::Semaphore,
     pub(super) options: Options,
     pub(super) renewals: Renewals,
+    pub(super) counters: LimitCounters,
 }
 
 #[derive(Default)]

@@ -7,6 +7,7 @@
 
 mod driver_slot;
 mod shared;
+mod statistics;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,6 +22,8 @@ use tollgate::wait::Waiting;
 use tollgate::{AcquireError, ErrorKind};
 
 pub(crate) use self::shared::{Limit, Next, Shared, State};
+pub use self::statistics::LimitStatistics;
+pub(crate) use self::statistics::{LimitCounters, Origin};
 
 /// The wait of a caller for a limit on a server. The methods `acquire`, `try_acquire` and similar ones of
 /// rate limits and semaphores use it.
@@ -49,6 +52,10 @@ impl<L: Limit> Wait<L> {
             progress: Progress::New,
             drives: None,
         }
+    }
+
+    pub(crate) fn limit(&self) -> &L {
+        &self.shared.limit
     }
 
     /// # Panics

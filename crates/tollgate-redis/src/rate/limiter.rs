@@ -13,6 +13,7 @@ use super::share::{Fallback, LocalShare};
 use super::state::{Options, Rate, RateState, Shared};
 use super::turns::Turns;
 use crate::keys;
+use crate::queue::{LimitCounters, LimitStatistics};
 use crate::refunds::Refunds;
 use crate::script::MOST;
 use crate::store::Store;
@@ -104,11 +105,17 @@ impl RateLimiter {
             horizon: Duration::from_millis(250),
             prefetch: None,
         };
-        Self::made(store.clone(), key, quota, options)
+        Self::made(store.clone(), key, quota, options, Arc::default())
     }
 
     #[track_caller]
-    fn made(store: Store, key: String, quota: Quota, options: Options) -> Self {
+    fn made(
+        store: Store,
+        key: String,
+        quota: Quota,
+        options: Options,
+        counters: Arc<LimitCounters>,
+    ) -> Self {
         let rule = Rule::of(quota, options.algorithm);
         let prefetch = options.prefetch;
         let rate = Rate {
@@ -118,6 +125,7 @@ impl RateLimiter {
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
             share: LocalShare::new(options.fallback, quota, options.algorithm),
             refunds: Refunds::default(),
+            counters: Arc::clone(&counters),
         };
         let state = RateState {
             is_abandoned: false,
@@ -126,7 +134,7 @@ impl RateLimiter {
             denied: None,
             forgotten: 0,
             batches: Batches::default(),
-            turns: Turns::default(),
+            turns: Turns::new(Arc::clone(&counters)),
         };
         Self {
             handle: Arc::new(Handle(Arc::new(Shared::new(store, rate, state)))),
@@ -140,7 +148,9 @@ impl RateLimiter {
     /// Returns a limiter on the same store, with the same quota.
     #[track_caller]
     fn beside(&self, key: String, options: Options) -> Self {
-        Self::made(self.shared().store.clone(), key, self.quota(), options)
+        let Shared { store, limit, .. } = &**self.shared();
+        let counters = Arc::clone(&limit.counters);
+        Self::made(store.clone(), key, self.quota(), options, counters)
     }
 
     #[track_caller]
@@ -418,6 +428,23 @@ impl RateLimiter {
     pub fn waiting(&self) -> usize {
         let state = self.shared().state();
         state.queue.len() + state.own.turns.waiters()
+    }
+
+    /// Returns what this limiter and its clones have done, and all limiters that were made from it: by an option, or for the
+    /// keys of a [`Keyed`](super::Keyed). A snapshot; with the feature `metrics`, `LimitStatistics::record` reports it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(limiter: tollgate_redis::RateLimiter) -> Result<(), Box<dyn std::error::Error>> {
+    /// limiter.acquire().await?;
+    /// let statistics = limiter.statistics();
+    /// println!("{} admitted, {} by the fallback", statistics.admitted, statistics.fallbacks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn statistics(&self) -> LimitStatistics {
+        self.shared().limit.counters.snapshot()
     }
 
     /// Returns the number of units whose refund in the background failed or is uncertain, because the store

@@ -18,7 +18,7 @@ use super::share::{Fallback, LocalShare};
 use super::turns::Turns;
 use crate::error::StoreError;
 use crate::keys;
-use crate::queue::{self, Next, Wait, WaitQueue};
+use crate::queue::{self, LimitCounters, Next, Wait, WaitQueue};
 use crate::refunds::Refunds;
 use crate::store::Call;
 
@@ -54,6 +54,8 @@ pub(super) struct Rate {
     /// The share that decides while the server does not.
     pub(super) share: Option<LocalShare>,
     pub(super) refunds: Refunds<Part>,
+    /// Those of all limiters that were made from one.
+    pub(super) counters: Arc<LimitCounters>,
 }
 
 pub(super) struct RateState {

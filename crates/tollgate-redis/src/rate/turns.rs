@@ -16,12 +16,13 @@
 //! Times are arguments: nothing here reads a clock.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::charge::Charge;
 use super::rule::Rule;
 use super::state::Queue;
-use crate::queue;
+use crate::queue::{self, LimitCounters};
 
 type Waiter = queue::Waiter<(), Charge>;
 
@@ -43,6 +44,7 @@ struct Turn {
 
 #[derive(Default)]
 pub(super) struct Turns {
+    counters: Arc<LimitCounters>,
     /// The waiters that have turns, first-in first-out.
     waiters: VecDeque<Waiter>,
     /// In the order in which they are due.
@@ -67,6 +69,13 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    pub(super) fn new(counters: Arc<LimitCounters>) -> Self {
+        Self {
+            counters,
+            ..Self::default()
+        }
+    }
+
     /// Returns the number of waiters that have turns.
     pub(super) fn waiters(&self) -> usize {
         self.waiters.len()
@@ -172,6 +181,7 @@ impl Turns {
 
     /// Gives a turn to a waiter.
     pub(super) fn add(&mut self, rule: Rule, waiter: Waiter, due: Instant, charge: Charge) {
+        self.counters.reserved_turn();
         self.rule = Some(rule);
         self.tokens = self.tokens.saturating_add(charge.cost);
         let index = self.turns.partition_point(|turn| turn.due <= due);
@@ -193,11 +203,12 @@ impl Turns {
             let cost = turn.charge.cost;
             self.tokens -= cost;
             let late = LATE.max(rule.lasting(cost.into()));
-            if now - turn.due > late {
-                continue;
-            }
-            if let Some(waiter) = self.first_of(queue, cost) {
+            if now - turn.due <= late
+                && let Some(waiter) = self.first_of(queue, cost)
+            {
                 queue.reply(waiter, Ok(turn.charge));
+            } else {
+                self.counters.unused_turns(1);
             }
         }
         self.due()
@@ -248,6 +259,7 @@ impl Turns {
                     && let Some(turn) = self.turns.remove(index)
                 {
                     self.tokens -= cost;
+                    self.counters.unused_turns(1);
                     unwanted.push(turn.charge);
                 }
             }
@@ -264,6 +276,7 @@ impl Turns {
             queue.insert(0, waiter);
         }
         (self.tokens, self.look) = (0, None);
+        self.counters.unused_turns(self.turns.len());
         self.turns.drain(..).map(|turn| turn.charge).collect()
     }
 }

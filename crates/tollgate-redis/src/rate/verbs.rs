@@ -17,7 +17,7 @@ use super::charge::{Charge, Source};
 use super::limiter::RateLimiter;
 use super::state::{Rate, Shared};
 use crate::error::StoreError;
-use crate::queue::{Limit, Wait};
+use crate::queue::{Limit, Origin, Wait};
 use crate::script::{MOST, micros};
 
 impl RateLimiter {
@@ -58,7 +58,7 @@ impl RateLimiter {
     /// # }
     /// ```
     pub fn acquire_many(&self, n: u64) -> Waiting<Acquire> {
-        Waiting::new(Acquire(Wait::new(self.shared(), n, false)))
+        Waiting::new(Acquire::new(Wait::new(self.shared(), n, false)))
     }
 
     /// Acquires one unit if there is one now. Calls the server once.
@@ -94,7 +94,7 @@ impl RateLimiter {
     /// The errors of [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if `n` is more than the
     /// burst.
     pub fn try_acquire_many(&self, n: u64) -> Waiting<Acquire> {
-        Waiting::new(Acquire(Wait::new(self.shared(), n, true)))
+        Waiting::new(Acquire::new(Wait::new(self.shared(), n, true)))
     }
 
     /// Acquires the units that are available now, at most `n`. [`Charge::cost`] returns their number.
@@ -123,6 +123,12 @@ impl RateLimiter {
     /// # }
     /// ```
     pub async fn try_acquire_up_to(&self, n: u64) -> Result<Charge, AcquireError> {
+        let charged = self.charge_up_to(n).await;
+        self.shared().limit.counters.ended(&charged, origin);
+        charged
+    }
+
+    async fn charge_up_to(&self, n: u64) -> Result<Charge, AcquireError> {
         let shared = self.shared();
         let rule = {
             let state = shared.state();
@@ -193,6 +199,23 @@ impl RateLimiter {
         max_delay: Duration,
     ) -> Result<Reservation, AcquireError> {
         let shared = self.shared();
+        let charged = self.charge_later(n, max_delay).await;
+        let counters = &shared.limit.counters;
+        counters.ended(&charged, |it| origin(it.map(|(charge, _)| charge)));
+        let (charge, delay) = charged?;
+        Ok(Reservation {
+            shared: Arc::clone(shared),
+            charge: Some(charge),
+            due: shared.jittered(Instant::now() + delay),
+        })
+    }
+
+    async fn charge_later(
+        &self,
+        n: u64,
+        max_delay: Duration,
+    ) -> Result<(Charge, Duration), AcquireError> {
+        let shared = self.shared();
         let rule = {
             let state = shared.state();
             shared.check(state.closed, &state.own, n)?;
@@ -200,12 +223,7 @@ impl RateLimiter {
         };
         let arguments = [n, micros(max_delay)];
         let charged = shared.charge_alone(rule, "reserve", &arguments, n, n);
-        let (charge, delay) = charged.await?;
-        Ok(Reservation {
-            shared: Arc::clone(shared),
-            charge: Some(charge),
-            due: shared.jittered(Instant::now() + delay),
-        })
+        charged.await
     }
 
     /// Charges `n` units in any case, for work that is already done or was admitted elsewhere.
@@ -453,13 +471,46 @@ impl Inspect for RateLimiter {
 /// Panics if it is polled again after completion.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire(Wait<Rate>);
+pub struct Acquire {
+    wait: Wait<Rate>,
+    /// Whether it is counted as waiting.
+    is_waiting: bool,
+}
+
+impl Acquire {
+    fn new(wait: Wait<Rate>) -> Self {
+        Self {
+            wait,
+            is_waiting: false,
+        }
+    }
+}
 
 impl Future for Acquire {
     type Output = Result<Charge, AcquireError>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(context)
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { wait, is_waiting } = self.get_mut();
+        let poll = wait.poll(context);
+        wait.limit().counters.polled(is_waiting, &poll, origin);
+        poll
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        let Self { wait, is_waiting } = self;
+        wait.limit().counters.dropped(is_waiting);
+    }
+}
+
+/// Returns the origin of a charge or a denial, for statistics.
+fn origin(decided: Result<&Charge, &AcquireError>) -> Origin {
+    match decided.map_or_else(Source::of, |charge| Some(charge.source)) {
+        Some(Source::Coalesced) => Origin::Coalesced,
+        Some(Source::TokenCache | Source::DeniedCache) => Origin::Cached,
+        Some(Source::Fallback) => Origin::Fallback,
+        _ => Origin::Alone,
     }
 }
 

@@ -76,13 +76,15 @@ impl Breaker {
         lock(&self.parts).remove(&part);
     }
 
-    pub(crate) fn failed(&self, part: u16, now: Instant) {
+    /// Counts a failure. Returns whether a closed breaker opens.
+    pub(crate) fn failed(&self, part: u16, now: Instant) -> bool {
         let mut parts = lock(&self.parts);
         let state = parts.entry(part).or_default();
         state.failed = state.failed.saturating_add(1);
-        if state.failed >= self.failures {
-            state.until = Some(now + self.pause());
+        if state.failed < self.failures {
+            return false;
         }
+        state.until.replace(now + self.pause()).is_none()
     }
 
     /// Returns whether any part has opened and not succeeded since.
@@ -124,7 +126,9 @@ impl LimitBreaker {
         }
         let answer = call.await;
         match &answer {
-            Err(error) if error.is_outage_of_limit() => self.0.failed(Self::PART, Instant::now()),
+            Err(error) if error.is_outage_of_limit() => {
+                self.0.failed(Self::PART, Instant::now());
+            }
             Err(error) if !error.is_mistake() => {}
             _ => self.0.succeeded(Self::PART),
         }
@@ -184,12 +188,12 @@ mod tests {
     fn may_call_after_failures_in_a_row_admits_one_probe() {
         let breaker = Breaker::new(3, SHORTEST, LONGEST);
         let now = Instant::now();
-        let fail = |times| (0..times).for_each(|_| breaker.failed(0, now));
-        fail(2);
+        let fail = |times| (0..times).filter(|_| breaker.failed(0, now)).count();
+        assert_eq!(fail(2), 0);
         breaker.succeeded(0);
-        fail(2);
+        assert_eq!(fail(2), 0);
         assert!(breaker.may_call(0, now));
-        fail(1);
+        assert_eq!(fail(3), 1, "it opens once");
         assert!(!breaker.may_call(0, now + SHORTEST - Duration::from_nanos(1)));
 
         let later = now + LONGEST;
@@ -197,7 +201,7 @@ mod tests {
         assert!(!breaker.may_call(0, later), "one probe");
         assert!(breaker.is_open(), "nothing was heard of it yet");
         assert!(breaker.may_call(0, later + LONGEST), "it was lost");
-        breaker.failed(0, later + LONGEST);
+        assert!(!breaker.failed(0, later + LONGEST), "it was open");
         assert!(!breaker.may_call(0, later + LONGEST));
         breaker.succeeded(0);
         assert!(breaker.may_call(0, now) && !breaker.is_open());

@@ -264,6 +264,12 @@ impl Link {
         StoreError::of(error)
     }
 
+    /// Returns the number of connections that were made, and whether there is one.
+    pub(super) fn connections(&self) -> (u64, bool) {
+        let state = lock(&self.state);
+        (state.number, state.up.is_some())
+    }
+
     pub(super) fn last_failure(&self) -> Option<String> {
         lock(&self.failure).clone()
     }

@@ -14,12 +14,12 @@ mod call;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
+mod statistics;
 #[cfg(feature = "tls")]
 mod tls;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::{Client, Cmd, Value};
@@ -34,6 +34,8 @@ pub(crate) use self::call::{Call, is_inside, joined};
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
+use self::statistics::StoreCounters;
+pub use self::statistics::{Latency, StoreStatistics};
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 use crate::error::StoreError;
@@ -87,7 +89,7 @@ struct Shared {
     breaker: Breaker,
     clocks: ServerClocks,
     deadline: Duration,
-    calls: AtomicU64,
+    counters: StoreCounters,
 }
 
 /// The longest time until a call whose key is being moved is repeated.
@@ -224,7 +226,7 @@ impl Store {
                 breaker: Breaker::new(FAILURES, SHORTEST_PAUSE, LONGEST_PAUSE),
                 clocks: ServerClocks::default(),
                 deadline: DEADLINE,
-                calls: AtomicU64::new(0),
+                counters: StoreCounters::default(),
             }),
         }
     }
@@ -302,7 +304,38 @@ impl Store {
     /// but without those that the [breaker](Self::breaker) rejected. A script that the server did
     /// not know counts as one call, although it takes two round trips.
     pub fn calls(&self) -> u64 {
-        self.shared.calls.load(Ordering::Relaxed)
+        self.shared.counters.calls()
+    }
+
+    /// Returns what this store and its clones have done: calls, errors by kind, the latency, the breaker, connections.
+    ///
+    /// It is a snapshot: nothing is reported anywhere until it is taken, and a call costs a few atomic additions. With the
+    /// feature `metrics`, `StoreStatistics::record` reports it to a recorder.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_redis::{RateLimiter, Store, StoreError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // Nothing listens there.
+    /// let store = Store::new("redis://127.0.0.1:1/")?;
+    /// let limiter = RateLimiter::new(&store, "requests", Quota::per_second(50));
+    /// assert!(limiter.try_acquire().await.is_err());
+    ///
+    /// let statistics = store.statistics();
+    /// assert_eq!((statistics.calls, statistics.succeeded), (1, 0));
+    /// assert_eq!(statistics.failures(StoreError::Unavailable), 1);
+    /// assert_eq!(limiter.statistics().failed, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn statistics(&self) -> StoreStatistics {
+        let shared = &*self.shared;
+        let (is_broken, link) = (shared.breaker.is_open(), shared.link.connections());
+        shared.counters.snapshot(is_broken, link)
     }
 
     /// Returns whether the [breaker](Self::breaker) of the store, or of any slot of a cluster, has
@@ -423,11 +456,13 @@ impl Store {
         part: u16,
         mut progress: Progress,
     ) -> Result<Value, StoreError> {
-        let shared = &*self.shared;
-        if !shared.breaker.may_call(part, Instant::now()) {
+        let (shared, begin) = (&*self.shared, Instant::now());
+        let counters = &shared.counters;
+        if !shared.breaker.may_call(part, begin) {
+            counters.failed(StoreError::BreakerOpen);
             return Err(StoreError::BreakerOpen);
         }
-        shared.calls.fetch_add(1, Ordering::Relaxed);
+        counters.begun();
         let send = self.send(&command, script, &mut progress);
         let sent = tokio::time::timeout(shared.deadline, send).await;
         let answer = match sent.map(Result::transpose) {
@@ -442,8 +477,14 @@ impl Store {
                 }
             }),
         };
+        let end = Instant::now();
+        counters.ended(&answer, end - begin);
         match &answer {
-            Err(error) if error.is_outage_of_store() => shared.breaker.failed(part, Instant::now()),
+            Err(error) if error.is_outage_of_store() => {
+                if shared.breaker.failed(part, end) {
+                    counters.opened();
+                }
+            }
             _ => {
                 shared.link.answered();
                 shared.breaker.succeeded(part);

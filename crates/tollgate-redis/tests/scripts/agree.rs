@@ -254,6 +254,8 @@ proptest! {
 enum QuickStep {
     Take(Vec<u64>),
     Charge(u64),
+    /// Charges the caller of a detector.
+    Caller(u64),
     /// Refunds the charge before this number of others.
     Give(usize),
     Later(u64),
@@ -280,6 +282,7 @@ fn quick_step() -> impl Strategy<Value = QuickStep> {
         12 => prop::collection::vec(0..=12_u64, 1..4).prop_map(QuickStep::Take),
         1 => (0..=60_u64).prop_map(|n| QuickStep::Take(vec![n, 1])),
         2 => prop_oneof![4 => 0..=60_u64, 1 => 40_000..=60_000_u64].prop_map(QuickStep::Charge),
+        2 => prop_oneof![4 => 0..=60_u64, 1 => 40_000..=60_000_u64].prop_map(QuickStep::Caller),
         4 => (0..4_usize).prop_map(QuickStep::Give),
         6 => prop_oneof![0..=60_u64, 0..=10_000_000_u64].prop_map(QuickStep::Later),
         1 => (0..=1_000_u64).prop_map(QuickStep::Earlier),
@@ -313,6 +316,12 @@ proptest! {
                     let answer = engine.call(told, "charge", &[n]);
                     prop_assert_eq!(answer, engine.call_whole(told, "charge", &[n]));
                     let [position, made] = answer.ticket;
+                    charges.push((n, [position, made, now]));
+                }
+                QuickStep::Caller(n) => {
+                    let wait = engine.charge_caller(told, n);
+                    let [position, made] = engine.call_whole(told, "charge", &[n]).ticket;
+                    prop_assert_eq!(wait, engine.call_whole(told, "peek", &[0]).wait);
                     charges.push((n, [position, made, now]));
                 }
                 QuickStep::Give(back) => {

@@ -48,6 +48,7 @@ pub(crate) struct Engine {
     text: [String; 3],
     /// The rule that keeps a debt, without the inlined script.
     whole: String,
+    callers: String,
     now: u64,
 }
 
@@ -63,7 +64,7 @@ fn connection() -> MutexGuard<'static, Connection> {
 
 /// The changes of the scripts: the file, the text, and its replacement. With them the clock of the test
 /// decides, and the server expires no key by its own clock.
-const CHANGES: [(&str, &str, &str); 7] = [
+const CHANGES: [(&str, &str, &str); 9] = [
     (
         QUICK,
         "local time = redis.call('TIME')\n  local micros = time[2]\n  if #micros < 6 then micros = string.format('%06d', micros) end\n  local text = time[1] .. micros",
@@ -99,11 +100,22 @@ const CHANGES: [(&str, &str, &str); 7] = [
         "redis.call('PEXPIRE', key, millis(limit.reset()))",
         "redis.call('SET', 'turns kept', millis(limit.reset()))",
     ),
+    (
+        CALLERS,
+        "redis.call('SET', key, written, 'PX', millis)",
+        "redis.call('SET', key, written) redis.call('SET', 'kept', millis)",
+    ),
+    (
+        CALLERS,
+        "redis.call('SET', key, written, 'KEEPTTL')",
+        "redis.call('SET', key, written) redis.call('SET', 'kept', math.floor((expires - now) / 1000))",
+    ),
 ];
 
 const QUICK: &str = include_str!("../../src/lua/quick.lua");
 const PRELUDE: &str = include_str!("../../src/lua/prelude.lua");
 const TURNS: &str = include_str!("../../src/lua/turns.lua");
+const CALLERS: &str = include_str!("../../src/lua/callers.lua");
 const LOG: &str = include_str!("../../src/lua/log.lua");
 
 /// Returns the script of these files, with the changes.
@@ -147,6 +159,7 @@ impl Engine {
         let end = include_str!("../../src/lua/one.lua");
         let debt = include_str!("../../src/lua/debt.lua");
         let whole = text(&[PRELUDE, debt, TURNS, end]);
+        let callers = text(&[PRELUDE, debt, CALLERS]);
         let text = [
             text(&[QUICK, PRELUDE, debt, TURNS, end]),
             text(&[PRELUDE, include_str!("../../src/lua/window.lua"), end]),
@@ -156,6 +169,7 @@ impl Engine {
             connection,
             text,
             whole,
+            callers,
             now,
         };
         this.set(now);
@@ -203,6 +217,22 @@ impl Engine {
     pub(crate) fn call_whole(&mut self, told: Told, what: &str, arguments: &[u64]) -> Answer {
         let text = self.whole.clone();
         self.run(&text, "whole", told, what, arguments)
+    }
+
+    /// Charges the same number to callers of a detector, of which one has the key of the limit. Returns the time until that one
+    /// is within its burst again.
+    pub(crate) fn charge_caller(&mut self, told: Told, n: u64) -> u64 {
+        let waits: Vec<u64> = redis::cmd("EVAL")
+            .arg(&self.callers)
+            .arg(&[3])
+            .arg(&["other", "k", "third"])
+            .arg(&[told.count, told.period, told.burst, n, n, n])
+            .query(&mut *self.connection)
+            .unwrap();
+        let [_, wait, _] = waits[..] else {
+            panic!("{waits:?}");
+        };
+        wait
     }
 
     fn run(&mut self, text: &str, key: &str, told: Told, what: &str, arguments: &[u64]) -> Answer {
