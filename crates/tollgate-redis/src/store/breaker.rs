@@ -113,6 +113,11 @@ impl LimitBreaker {
         Self(breaker)
     }
 
+    /// Returns whether no call has failed since the last one that succeeded.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.0.parts).is_empty()
+    }
+
     /// Makes a call, or returns [`BreakerOpen`](StoreError::BreakerOpen) if the last ones have failed for this
     /// limit. A call that is dropped has no result.
     pub(crate) async fn guard<T>(
