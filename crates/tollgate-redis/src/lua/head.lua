@@ -78,11 +78,9 @@ if ARGV[5] == '0' and (what == 'take' or KEYS[2] and what ~= 'give') then
           end
         end
         wait = due(behind)
-        if latest > 0 and redis.call('ZADD', KEYS[2], 'GT', string.format('%.0f', latest), ARGV[6]) > 0 then
-          -- Processes whose turns are over leave the list when another one comes.
-          redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', stamp)
-        end
-        holders = redis.call('ZCOUNT', KEYS[2], '(' .. stamp, '+inf') - 1
+        redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', stamp)
+        if latest > 0 then redis.call('ZADD', KEYS[2], 'GT', string.format('%.0f', latest), ARGV[6]) end
+        holders = redis.call('ZCARD', KEYS[2]) - 1
       end
 
       local reset, position = math.ceil(d / count), c .. ''
