@@ -24,8 +24,8 @@ local Debt = {
     return self:lasting(self.d + n * self.unit - self.most)
   end,
 
-  -- Charges n. A reservation in steps counts from the step of its microsecond on: what the steps before that would pay off
-  -- beyond the debt, is lost to them.
+  -- Charges n. A reservation in steps counts from the step of its microsecond on: what the steps before that
+  -- would pay off beyond the debt, is lost to them.
   charge = function(self, n, from)
     if from then
       local skipped = 0
@@ -48,9 +48,9 @@ local Debt = {
   -- While reservations are to come, only the last charge is refunded: the others keep their microseconds, so
   -- that with less debt the next one would come to stand on one that is taken.
   --
-  -- Without steps, a charge whose microsecond is to come is a turn, which lowers the debt if it is the last one and nothing is
-  -- charged behind it: if the debt at its tick is what the limit allows there. Otherwise the result is nil, or 0 if the tick
-  -- is of another rate.
+  -- Without steps, a charge whose microsecond is to come is a turn, which lowers the debt if it is the last one
+  -- and nothing is charged behind it: if the debt at its tick is what the limit allows there. Otherwise the
+  -- result is nil, or 0 if the tick is of another rate.
   give = function(self, n, position, made, charged)
     if made ~= self.g + 0 then return 0 end
     local d, unit, most = self.d, self.unit, self.most
@@ -59,7 +59,8 @@ local Debt = {
     if self.step == 0 and charged > now then
       units = n * unit
       local there = d - (charged - now) * self.count
-      -- A tick of a slower rate lies behind the end of the line. Its unit stays charged: the line comes to its tick.
+      -- A tick of a slower rate lies behind the end of the line. Its unit stays charged: the line comes to its
+      -- tick.
       if there <= math.max(most, units) - self.count then return 0 end
       if charged < self.reserved or there > math.max(most, units) or d < units then return nil end
       self.d = d - units

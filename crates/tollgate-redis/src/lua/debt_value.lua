@@ -1,5 +1,5 @@
--- The value of a limit that keeps a debt is d:t:d:p:c:g:x, and perhaps reservations: the letter d, which marks this kind of
--- limit, and whole numbers:
+-- The value of a limit that keeps a debt is d:t:d:p:c:g:x, and perhaps reservations: the letter d, which marks
+-- this kind of limit, and whole numbers:
 --   t  the microsecond of the last write; in steps, it may be later, after the clock was set back
 --   d  the debt at that time, in units
 --   p  units of a token: the period in microseconds; in steps, 1
@@ -12,7 +12,8 @@
 
 local POSITIONS = 70368744177664 -- 2^46
 
--- Returns these numbers, p, g and x as strings, and the reservations, as a string. Without a key, the debt is 0, and p is nil.
+-- Returns these numbers, p, g and x as strings, and the reservations, as a string. Without a key, the debt is 0,
+-- and p is nil.
 local function read_debt(key)
   local value = redis.call('GET', key)
   if not value then return now, 0, nil, 0, stamp, '0', '' end
@@ -27,8 +28,8 @@ local function read_debt(key)
   return t, d, p, c, g, x, rest
 end
 
--- Returns the debt by GCRA now, c, g, x, the reservations that are to come, and the microsecond of the last one, as a string;
--- nil if the key is of another period, or the clock was set back.
+-- Returns the debt by GCRA now, c, g, x, the reservations that are to come, and the microsecond of the last one,
+-- as a string; nil if the key is of another period, or the clock was set back.
 local function read_even_debt(key, count, period)
   local t, d, p, c, g, x, rest = read_debt(key)
   if p ~= period and p or t > now then return nil end
@@ -46,8 +47,8 @@ end
 local function write_debt(key, at, d, p, c, g, x, needed, rest)
   local millis
   if x - now < needed then
-    -- Twice the necessary time, so that few calls have to prolong it: to keep the expiry takes the server less time than a new
-    -- one. A century at most.
+    -- Twice the necessary time, so that few calls have to prolong it: to keep the expiry takes the server less
+    -- time than a new one. A century at most.
     millis = math.min(3155760000000, math.ceil(needed / 500) + 1000)
     x = string.format('%.0f', now + millis * 1000 - 1000)
   end

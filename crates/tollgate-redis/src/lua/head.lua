@@ -1,5 +1,6 @@
--- The frequent calls of one limit by GCRA, before anything else is defined: creating functions takes the server longer than
--- a decision. They do what one.lua and turns.lua say. If anything is unusual, nothing has happened, and the rest of the script decides.
+-- The frequent calls of one limit by GCRA, before anything else is defined: creating functions takes the server
+-- longer than a decision. They do what one.lua and turns.lua say. If anything is unusual, nothing has happened,
+-- and the rest of the script decides.
 --
 -- Reply: of `take`, if all calls were charged, the value that was written; otherwise that of one.lua.
 

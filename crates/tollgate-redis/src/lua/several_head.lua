@@ -1,4 +1,5 @@
--- The frequent call of several limits by GCRA, before anything else is defined, as in head.lua: `take`, as several.lua says.
+-- The frequent call of several limits by GCRA, before anything else is defined, as in head.lua: `take`, as
+-- several.lua says.
 
 if ARGV[1] == 'take' then
   local limits, done = {}, 1

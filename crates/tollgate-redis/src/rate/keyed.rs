@@ -1,10 +1,11 @@
 //! [`Keyed`]: a rate limit for each of many keys.
 //!
 //! 1. Callers that use a key at the same time get the same limiter.
-//! 2. A limiter is kept while it has a handle elsewhere, or knows something that another one would not: waiters, turns, a denial,
-//!    tokens, a failure. Otherwise it is at rest, and dropped. A key at rest takes memory only if its quota is its own.
-//! 3. Each look-up examines the two entries that were not used or examined for the longest time, so at most one more entry
-//!    is made than is examined, and an entry that is at rest soon goes.
+//! 2. A limiter is kept while it has a handle elsewhere, or knows something that another one would not: waiters,
+//!    turns, a denial, tokens, a failure. Otherwise it is at rest, and dropped. A key at rest takes memory only
+//!    if its quota is its own.
+//! 3. Each look-up examines the two entries that were not used or examined for the longest time, so at most one
+//!    more entry is made than is examined, and an entry that is at rest soon goes.
 //!
 //! The lock is a leaf, and no limiter is dropped under it: that may return tokens.
 
@@ -27,18 +28,18 @@ const EXAMINED: usize = 2;
 ///
 /// # Memory
 ///
-/// The map keeps the limiters that are in use, and those that know something: a denial, a failure of the store, tokens that
-/// were [prefetched](RateLimiter::prefetch), the charges of a [`Local`](super::Fallback::Local) share. A key that is at rest takes no
-/// memory, or if its quota is not that of the model, the memory of its name and its quota. Each look-up forgets up to
-/// two limiters that are at rest.
+/// The map keeps the limiters that are in use, and those that know something: a denial, a failure of the store,
+/// tokens that were [prefetched](RateLimiter::prefetch), the charges of a [`Local`](super::Fallback::Local)
+/// share. A key that is at rest takes no memory, or if its quota is not that of the model, the memory of its
+/// name and its quota. Each look-up forgets up to two limiters that are at rest.
 ///
-/// The numbers of limiters and of quotas are bounded. At the bound, the map evicts the one that was not used, or not found in use,
-/// for the longest time. Callers that hold an evicted limiter can continue to use it; the next caller for its key gets
-/// another one. Only the sharing is lost, because the server counts. While the store is unavailable and a
-/// [`Local`](super::Fallback::Local) share decides, the new limiter has a whole share again.
+/// The numbers of limiters and of quotas are bounded. At the bound, the map evicts the one that was not used, or
+/// not found in use, for the longest time. Callers that hold an evicted limiter can continue to use it; the next
+/// caller for its key gets another one. Only the sharing is lost, because the server counts. While the store is
+/// unavailable and a [`Local`](super::Fallback::Local) share decides, the new limiter has a whole share again.
 ///
-/// Tokens that an evicted limiter has prefetched are returned in the background, and so are those of a `Keyed` that is
-/// dropped.
+/// Tokens that an evicted limiter has prefetched are returned in the background, and so are those of a `Keyed`
+/// that is dropped.
 ///
 /// # Examples
 ///
@@ -158,7 +159,8 @@ impl Keyed {
         limiter
     }
 
-    /// Returns the number of limiters in the map: those that are in use, and those that are not known to be at rest.
+    /// Returns the number of limiters in the map: those that are in use, and those that are not known to be at
+    /// rest.
     pub fn len(&self) -> usize {
         lock(&self.keys).limiters.len()
     }

@@ -1,9 +1,10 @@
-//! Measures what a decision costs a server, in processor time, beside the plainest script that decides by GCRA; and what a
-//! key costs a process that does not use it.
+//! Measures what a decision costs a server, in processor time, beside the plainest script that decides by GCRA;
+//! and what a key costs a process that does not use it.
 //!
-//! The program lets each operation happen once, records the command that reaches the server, and repeats it in batches on
-//! one connection, in turn with those of the others. A batch that another program disturbs takes longer, so the tenth part
-//! of all batches that is fastest decides. The processor time includes reading the command and writing the reply.
+//! The program lets each operation happen once, records the command that reaches the server, and repeats it in
+//! batches on one connection, in turn with those of the others. A batch that another program disturbs takes
+//! longer, so the tenth part of all batches that is fastest decides. The processor time includes reading the
+//! command and writing the reply.
 //!
 //! ```sh
 //! cargo run --release -p fleet-audit --bin cost -- 100000
@@ -37,7 +38,8 @@ struct Row {
     name: &'static str,
     command: Cmd,
     most: Option<f64>,
-    /// The processor time of each batch, and the time that the server has measured for its scripts, in microseconds a call.
+    /// The processor time of each batch, and the time that the server has measured for its scripts, in
+    /// microseconds a call.
     times: Vec<[f64; 2]>,
 }
 
