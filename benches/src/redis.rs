@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Client, cmd};
-use redis_on_loopback::Server;
+use redis_on_loopback::{PLAINEST_GCRA, Server};
 use tokio::runtime::{Builder, Runtime};
 use tollgate::Quota;
 use tollgate_redis::RateLimiter;
@@ -76,17 +76,6 @@ fn plainest(quota: Quota, admits: bool) -> impl FnMut(u64) + 'static {
     }
 }
 
-/// GCRA in a few lines: in arrival times, by the server's clock. The arguments are the interval and the burst tolerance
-/// in microseconds, and the time after which the key expires in milliseconds.
-const SCRIPT: &str = "
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local next = tonumber(redis.call('GET', KEYS[1]) or now)
-if next < now then next = now end
-if next - now > tonumber(ARGV[2]) then return 0 end
-redis.call('SET', KEYS[1], string.format('%.3f', next + ARGV[1]), 'PX', ARGV[3])
-return 1";
-
 /// The plainest script on a connection of redis-rs.
 #[derive(Clone)]
 pub struct Plainest {
@@ -108,7 +97,7 @@ impl Plainest {
         let mut connection = connecting.expect("the server answers");
         let loaded = cmd("SCRIPT")
             .arg("LOAD")
-            .arg(SCRIPT)
+            .arg(PLAINEST_GCRA)
             .query_async(&mut connection)
             .await;
         let interval = quota.period().as_secs_f64() * 1e6 / quota.count() as f64;

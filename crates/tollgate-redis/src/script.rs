@@ -25,23 +25,31 @@ macro_rules! script {
 }
 
 /// One limit that keeps a debt.
-pub(crate) static DEBT: LazyLock<Script> =
-    script!("lua/quick.lua" "lua/prelude.lua" "lua/debt.lua" "lua/turns.lua" "lua/one.lua");
+pub(crate) static DEBT: LazyLock<Script> = script!(
+    "lua/clock.lua" "lua/debt_value.lua" "lua/head.lua"
+    "lua/prelude.lua" "lua/debt.lua" "lua/turns.lua" "lua/one.lua"
+);
 /// One sliding window.
 pub(crate) static WINDOW: LazyLock<Script> =
-    script!("lua/prelude.lua" "lua/window.lua" "lua/one.lua");
+    script!("lua/clock.lua" "lua/prelude.lua" "lua/window.lua" "lua/one.lua");
 /// One sliding log.
-pub(crate) static LOG: LazyLock<Script> = script!("lua/prelude.lua" "lua/log.lua" "lua/one.lua");
+pub(crate) static LOG: LazyLock<Script> =
+    script!("lua/clock.lua" "lua/prelude.lua" "lua/log.lua" "lua/one.lua");
 /// The callers of a detector.
-pub(crate) static CALLERS: LazyLock<Script> =
-    script!("lua/prelude.lua" "lua/debt.lua" "lua/callers.lua");
+pub(crate) static CALLERS: LazyLock<Script> = script!(
+    "lua/clock.lua" "lua/debt_value.lua" "lua/prelude.lua" "lua/debt.lua" "lua/callers.lua"
+);
 /// One semaphore.
-pub(crate) static LEASE: LazyLock<Script> = script!("lua/prelude.lua" "lua/lease.lua");
+pub(crate) static LEASE: LazyLock<Script> =
+    script!("lua/clock.lua" "lua/prelude.lua" "lua/lease.lua");
 
 /// Several limits, with any rules.
 pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {
     let rule = |name, text| format!("do\n{text}\nrules.{name} = open\nend\n");
     let parts = [
+        include_str!("lua/clock.lua"),
+        include_str!("lua/debt_value.lua"),
+        include_str!("lua/several_head.lua"),
         include_str!("lua/prelude.lua"),
         "local rules = {}\n",
         &rule("debt", include_str!("lua/debt.lua")),

@@ -13,6 +13,17 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollgate_redis::Store;
 
+/// GCRA in a few lines, to compare with: in arrival times, by the server's clock. The arguments are the interval and the burst
+/// tolerance in microseconds, and the time after which the key expires in milliseconds. The reply is 1, or 0 for a denial.
+pub const PLAINEST_GCRA: &str = "
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local next = tonumber(redis.call('GET', KEYS[1]) or now)
+if next < now then next = now end
+if next - now > tonumber(ARGV[2]) then return 0 end
+redis.call('SET', KEYS[1], string.format('%.3f', next + ARGV[1]), 'PX', ARGV[3])
+return 1";
+
 /// The settings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {

@@ -47,8 +47,8 @@ local function open(key, most, period)
     return math.max(now, at(rank) + period)
   end
 
-  function self.wait(n)
-    if n > most then return self.reset() end
+  function self:wait(n)
+    if n > most then return self:reset() end
     return due(n - 1) - now
   end
 
@@ -58,7 +58,7 @@ local function open(key, most, period)
   end
 
   -- Charges n, which count from a microsecond on. All of a reservation count from its own.
-  function self.charge(n, from)
+  function self:charge(n, from)
     if from then add_reservation(self, from, 0, c + n) end
     -- Each unit is a member, and the server must not have too many of them.
     if n > 65536 then fail('an argument is too large: ' .. n) end
@@ -72,7 +72,7 @@ local function open(key, most, period)
   -- Refunds the n charges before a number, as far as they still count. Later charges move up in `save`,
   -- once for all refunds of a call. While reservations are to come, only the last charges are refunded, because
   -- reservations cannot move.
-  function self.give(n, position, made)
+  function self:give(n, position, made)
     if made ~= g or position ~= c and self.reserved > now then return 0 end
     local given = 0
     for number = position - n, position - 1 do
@@ -98,22 +98,22 @@ local function open(key, most, period)
     for _, member in ipairs(coming) do add(member, now) end
   end
 
-  function self.free() return math.max(0, most - held) end
+  function self:free() return math.max(0, most - held) end
 
-  function self.reset()
+  function self:reset()
     if held == 0 then return 0 end
     return at(held - 1) + period - now
   end
 
-  function self.ticket() return c, g end
+  function self:ticket() return c, g end
 
-  function self.save()
+  function self:save()
     if has_gaps then move_up() end
-    if not self.stale and (not last or lasts(key, self.reset())) then return end
+    if not self.stale and (not last or lasts(key, self:reset())) then return end
     if held == 0 then
       redis.call('DEL', key)
     else
-      local reset = self.reset()
+      local reset = self:reset()
       if last then redis.call('ZREM', key, last) end
       local state = string.format('%.0f:%.0f:%.0f', now, c, g)
       redis.call('ZADD', key, '+inf', state .. written_reservations(self))

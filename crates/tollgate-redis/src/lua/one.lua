@@ -1,11 +1,12 @@
--- One limit: the end of a script that begins with prelude.lua and a rule.
+-- One limit: the end of a script that begins with clock.lua, prelude.lua and a rule.
 --
 -- KEYS[1]  the key of the limit
 -- KEYS[2]  of a debt without steps, perhaps its turns, for the operations `turns`, `reserve` and `give`
 -- ARGV[1]  the operation
 -- ARGV[2]  count, ARGV[3] period in microseconds, ARGV[4] burst, ARGV[5] step: the rule
 -- ARGV[6]  and on, the arguments of the operation:
---   take n, k...   charges n, k times, and the next pairs, while there is enough for each whole n
+--   take n, k...   charges n, k times, and the next pairs, while there is enough for each whole n; the last k may be missing,
+--                  for 1
 --   upto n         charges as much as is available, at most n
 --   peek n         charges nothing
 --   charge n       charges n in any case
@@ -37,13 +38,13 @@ local turns = {}
 local function reserve_turns(first)
   local id, held, room, latest = ARGV[first], number(first + 1), number(first + 2), 0
   local function decide(n, within)
-    local at, index = limit.find(n)
+    local at, index = limit:find(n)
     if at > within then return at, -1 end
     if at > 0 then
       if room < n and held > 0 then return nil end
       held, room, latest = held + 1, room - n, math.max(latest, now + at)
     end
-    return at, limit.occupy(n, at, index)
+    return at, limit:occupy(n, at, index)
   end
   -- The first cost that is not decided; 1 if all are.
   local behind = 1
@@ -61,44 +62,44 @@ local function reserve_turns(first)
     end
     if left > 0 then break end
   end
-  wait = limit.find(behind)
-  table.insert(turns, 1, limit.holders(id, latest))
+  wait = limit:find(behind)
+  table.insert(turns, 1, limit:holders(id, latest))
 end
 
 if what == 'take' then
   for index = 6, #ARGV, 2 do
-    local n, left = number(index), number(index + 1)
+    local n, left = number(index), ARGV[index + 1] and number(index + 1) or 1
     while left > 0 and wait == 0 do
-      wait = limit.wait(n)
+      wait = limit:wait(n)
       if wait == 0 then
-        limit.charge(n)
+        limit:charge(n)
         done, left = done + 1, left - 1
       end
     end
     if wait > 0 then break end
   end
 elseif what == 'upto' then
-  done = math.min(number(6), limit.free())
-  if done > 0 then limit.charge(done) else wait = limit.wait(1) end
+  done = math.min(number(6), limit:free())
+  if done > 0 then limit:charge(done) else wait = limit:wait(1) end
 elseif what == 'peek' then
-  wait = limit.wait(number(6))
+  wait = limit:wait(number(6))
   if wait == 0 then done = 1 end
 elseif what == 'charge' then
-  limit.charge(number(6))
+  limit:charge(number(6))
   done = 1
 elseif what == 'turns' then
   reserve_turns(6)
 elseif what == 'reserve' and KEYS[2] then
   local index
-  wait, index = limit.find(number(6))
+  wait, index = limit:find(number(6))
   if wait <= number(7) then
-    position = limit.occupy(number(6), wait, index)
+    position = limit:occupy(number(6), wait, index)
     done = 1
   end
 elseif what == 'reserve' then
-  wait = limit.wait(number(6))
+  wait = limit:wait(number(6))
   if wait <= number(7) then
-    limit.charge(number(6), now + wait)
+    limit:charge(number(6), now + wait)
     done = 1
   end
 elseif what == 'give' then
@@ -107,12 +108,12 @@ elseif what == 'give' then
   if limit.reserved > now then first, last, by = last, first, -by end
   for index = first, last, by do
     local n, last, of = number(index), number(index + 1), number(index + 2)
-    done = done + (limit.give(n, last, of, number(index + 3)) or 0)
+    done = done + (limit:give(n, last, of, number(index + 3)) or 0)
   end
 else
   fail('what to do is not known: ' .. tostring(what))
 end
 
-limit.save()
-local last, made = limit.ticket()
-return { done, now, wait, limit.free(), limit.reset(), position or last, made, unpack(turns) }
+limit:save()
+local last, made = limit:ticket()
+return { done, now, wait, limit:free(), limit:reset(), position or last, made, unpack(turns) }

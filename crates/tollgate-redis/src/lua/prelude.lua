@@ -1,31 +1,10 @@
--- The beginning of every script. All numbers are whole and below 2^53, because a Lua number is
--- exact up to there. Write them into strings with '%.0f', because tostring would use an exponent.
+-- What the rules and the ends of scripts use, after clock.lua.
 
--- The bound of debts and arguments: a debt does not grow beyond it.
-local MOST = 4503599627370496 -- 2^52
-
--- Microseconds of the server's clock, the only clock that decides.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
--- x / y, rounded up. The quotient may be rounded to a neighbour; products are exact. A result that
--- is too large to be exact stands for never.
-local function div_up(x, y)
-  local q = math.floor(x / y)
-  if q >= MOST then return MOST end
-  while q * y < x do q = q + 1 end
-  while q > 0 and (q - 1) * y >= x do q = q - 1 end
-  return q
-end
+-- x / y, rounded up. A result that is too large to be exact stands for never.
+local function div_up(x, y) return math.min(MOST, math.ceil(x / y)) end
 
 -- x / y, rounded down.
-local function div_down(x, y)
-  local q = math.floor(x / y)
-  if q >= MOST then return MOST end
-  while q * y > x do q = q - 1 end
-  while (q + 1) * y <= x do q = q + 1 end
-  return q
-end
+local function div_down(x, y) return math.min(MOST, math.floor(x / y)) end
 
 local function fail(text) error('TOLLGATE ' .. text, 0) end
 
@@ -88,8 +67,8 @@ end
 
 -- A whole number from the caller, small enough to calculate with.
 local function argument(index)
-  local value = tonumber(ARGV[index])
-  if not value then fail('an argument is missing: ' .. index) end
+  local value = ARGV[index] or fail('an argument is missing: ' .. index)
+  value = value + 0
   if value < 0 or value > MOST then fail('an argument is too large: ' .. ARGV[index]) end
   return value
 end

@@ -1,4 +1,4 @@
--- Several limits at once, all or none: the end of a script that begins with prelude.lua and has all
+-- Several limits at once, all or none: the end of a script that begins with clock.lua and prelude.lua, and has all
 -- rules, in `rules`.
 --
 -- KEYS     one for each limit
@@ -33,23 +33,23 @@ for index = 1, #KEYS do
     local first, last, by = 5, size - 4, 4
     if limit.reserved > now then first, last, by = last, first, -by end
     for offset = first, last, by do
-      limit.give(number(offset), number(offset + 1), number(offset + 2), number(offset + 3))
+      limit:give(number(offset), number(offset + 1), number(offset + 2), number(offset + 3))
     end
   elseif what == 'charge' then
-    limit.charge(number(5))
-    waits[index] = limit.wait(0)
+    limit:charge(number(5))
+    waits[index] = limit:wait(0)
   elseif what == 'peek' or costs[index] > 0 then
-    waits[index] = limit.wait(costs[index])
+    waits[index] = limit:wait(costs[index])
     if waits[index] > 0 then done = 0 end
   end
 end
 
 local reply = { done, now }
 for index, limit in ipairs(limits) do
-  if what == 'take' and done == 1 then limit.charge(costs[index]) end
-  limit.save()
-  local position, made = limit.ticket()
-  for _, value in ipairs({ waits[index], limit.free(), limit.reset(), position, made }) do
+  if what == 'take' and done == 1 then limit:charge(costs[index]) end
+  limit:save()
+  local position, made = limit:ticket()
+  for _, value in ipairs({ waits[index], limit:free(), limit:reset(), position, made }) do
     reply[#reply + 1] = value
   end
 end

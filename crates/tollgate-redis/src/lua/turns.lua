@@ -16,7 +16,7 @@
 local MOST_OPEN = 64
 
 local function with_turns(limit, key, count, period)
-  local _, made = limit.ticket()
+  local _, made = limit:ticket()
   local begin = string.format('g%.0f', made)
   local text = key and redis.call('ZRANGE', key, -1, -1)[1]
   local ticks, is_changed = {}, false
@@ -50,8 +50,8 @@ local function with_turns(limit, key, count, period)
   end
 
   -- Returns the microseconds until the next turn of n, and the index of its open tick, if it has one.
-  function limit.find(n)
-    local wait = limit.wait(n)
+  function limit:find(n)
+    local wait = limit:wait(n)
     for index, tick in ipairs(ticks) do
       if tick.t >= now + wait then break end
       if tick.n >= n then return tick.t - now, index end
@@ -60,10 +60,10 @@ local function with_turns(limit, key, count, period)
   end
 
   -- Takes the turn that `find` has found. Returns the position of its charge.
-  function limit.occupy(n, wait, index)
+  function limit:occupy(n, wait, index)
     if not index then
-      limit.charge(n, now + wait)
-      return (limit.ticket())
+      limit:charge(n, now + wait)
+      return (limit:ticket())
     end
     local tick = table.remove(ticks, index)
     is_changed = true
@@ -74,15 +74,15 @@ local function with_turns(limit, key, count, period)
   end
 
   local give = limit.give
-  function limit.give(n, position, of, tick)
-    local given = give(n, position, of, tick)
+  function limit:give(n, position, of, tick)
+    local given = give(limit, n, position, of, tick)
     if not given then add({ t = tick, n = n, p = position }) end
     reserve_open()
     return given or 0
   end
 
   -- Records the latest tick of a process, or 0. Returns the number of processes that hold turns, or 0 if it is not known.
-  function limit.holders(id, latest)
+  function limit:holders(id, latest)
     if not key then return 0 end
     redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
     if latest > 0 then redis.call('ZADD', key, 'GT', string.format('%.0f', latest), id) end
@@ -91,8 +91,8 @@ local function with_turns(limit, key, count, period)
   end
 
   local save = limit.save
-  function limit.save()
-    save()
+  function limit:save()
+    save(limit)
     if not key then return end
     if is_changed then
       local written = { begin }
@@ -102,6 +102,6 @@ local function with_turns(limit, key, count, period)
       if text then redis.call('ZREM', key, text) end
       redis.call('ZADD', key, '+inf', table.concat(written, ';'))
     end
-    if is_changed or text then redis.call('PEXPIRE', key, millis(limit.reset())) end
+    if is_changed or text then redis.call('PEXPIRE', key, millis(limit:reset())) end
   end
 end

@@ -66,9 +66,9 @@ local function open(key, most, period)
     return nil
   end
 
-  function self.wait(n)
+  function self:wait(n)
     n = math.min(n, most)
-    if n <= self.free() then return 0 end
+    if n <= self:free() then return 0 end
     local used, before, from = count, previous, start - now
     if used > most then
       local passed = div_down(used - 1, most)
@@ -83,7 +83,7 @@ local function open(key, most, period)
 
   -- Charges n. A reservation counts in the window of its microsecond: the windows before that have no room for it, so
   -- they are full.
-  function self.charge(n, from)
+  function self:charge(n, from)
     if from then
       local skipped = math.max(0, (div_down(from, period) - index) * most - count)
       count = count + skipped
@@ -97,7 +97,7 @@ local function open(key, most, period)
   -- counts longest is refunded last, because it may belong to another charge. While reservations are to come,
   -- only the last charge is refunded, as in debt.lua; it is known by the microsecond of the last write, unless the clock
   -- was set back.
-  function self.give(n, charged, made)
+  function self:give(n, charged, made)
     if made ~= g then return 0 end
     if self.reserved > now and (charged ~= written or at ~= now) then return 0 end
     local asked = n
@@ -114,27 +114,27 @@ local function open(key, most, period)
     return math.min(asked, before + beyond)
   end
 
-  function self.free()
+  function self:free()
     local fading = div_up(previous * (period - elapsed), period)
     return math.max(0, most - count - fading)
   end
 
   -- Returns when no admission counts any more.
-  function self.reset()
+  function self:reset()
     if count > 0 then return math.min(MOST, (div_up(count, most) + 1) * period + start - now) end
     if previous > 0 then return period + start - now end
     return 0
   end
 
-  function self.ticket() return at, g end
+  function self:ticket() return at, g end
 
-  function self.save()
-    if not self.stale and (not value or lasts(key, self.reset())) then return end
+  function self:save()
+    if not self.stale and (not value or lasts(key, self:reset())) then return end
     if count == 0 and previous == 0 then
       redis.call('DEL', key)
     else
       local value = string.format('w:%.0f:%.0f:%.0f:%.0f:%.0f', at, count, previous, period, g)
-      keep(key, value .. written_reservations(self), self.reset())
+      keep(key, value .. written_reservations(self), self:reset())
     end
   end
 

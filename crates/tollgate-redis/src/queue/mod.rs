@@ -2,9 +2,10 @@
 //! calls the server for them.
 //!
 //! Flow: [`Wait`] (the future of a caller) -> [`Shared`] (the state under a lock) -> [`WaitQueue`]
-//! -> the driver (calls the server) -> [`Limit`] (the differences between a rate limit
+//! -> the [`driver`] (calls the server) -> [`Limit`] (the differences between a rate limit
 //! and a semaphore).
 
+mod driver;
 mod driver_slot;
 mod shared;
 mod statistics;

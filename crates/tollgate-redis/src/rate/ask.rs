@@ -28,7 +28,9 @@ impl Shared {
         let forgotten = self.state().own.forgotten;
         let runs = costs.chunk_by(|one, next| one == next);
         let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
-        let runs = runs.collect::<Vec<_>>();
+        let mut runs = runs.collect::<Vec<_>>();
+        // Each argument takes the server time, and most calls are for one waiter.
+        runs.pop_if(|last| *last == 1);
         let call = async {
             self.repay(&rule).await?;
             self.ask(&rule, "take", &runs).await
@@ -214,6 +216,7 @@ impl Shared {
 /// The reply of a script about a rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
+    /// The result; at most `u64::MAX`, which stands for all that was asked for.
     pub(crate) done: u64,
     /// Microseconds of the server's clock.
     pub(crate) now: u64,
@@ -226,14 +229,8 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) fn read(rule: &Rule, value: &Value) -> Result<Self, StoreError> {
-        if let Value::Array(parts) = value
-            && let [
-                Value::Int(done),
-                Value::Int(wait),
-                Value::BulkString(written),
-            ] = &parts[..]
-        {
-            return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Unknown);
+        if let Value::BulkString(written) = value {
+            return Self::of_written(rule, written).ok_or(StoreError::Unknown);
         }
         match Self::read_each(value)?[..] {
             [reply] => Ok(reply),
@@ -267,17 +264,17 @@ impl Reply {
         Ok(replies.collect())
     }
 
-    /// Reads the reply of `quick.lua`: the rest follows from the value that it wrote.
-    fn quick(rule: &Rule, done: i64, wait: i64, written: &[u8]) -> Option<Self> {
+    /// Returns the reply to a call that was charged as a whole, from the value that `head.lua` has written.
+    fn of_written(rule: &Rule, written: &[u8]) -> Option<Self> {
         let written = std::str::from_utf8(written).ok()?.strip_prefix("d:")?;
         let mut numbers = written.split(':').map(|number| number.parse::<u64>().ok());
         let mut next = || numbers.next()?;
         let [now, owed, unit, position, made] = [next()?, next()?, next()?, next()?, next()?];
         let most = rule.burst.checked_mul(unit)?;
         Some(Self {
-            done: u64::try_from(done).ok()?,
+            done: u64::MAX,
             now,
-            wait: Duration::from_micros(u64::try_from(wait).ok()?),
+            wait: Duration::ZERO,
             free: most.saturating_sub(owed).checked_div(unit)?,
             reset: Duration::from_micros(owed.div_ceil(rule.count.max(1))),
             position,

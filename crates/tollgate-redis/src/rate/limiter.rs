@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate::rate::Oversize;
 use tollgate::{Algorithm, Quota};
@@ -164,6 +164,22 @@ impl RateLimiter {
     pub(super) fn of_key(&self, key: &str) -> Self {
         let key = keys::keyed(self.key(), key);
         self.beside(key, self.shared().limit.options)
+    }
+
+    /// Returns whether this is the only handle, and another limiter of the key would decide in the same way.
+    pub(super) fn is_at_rest(&self, now: Instant) -> bool {
+        let Handle(shared) = &*self.handle;
+        // Whoever waits, calls or refunds has a reference to the state.
+        let is_alone = Arc::strong_count(&self.handle) == 1 && Arc::strong_count(shared) == 1;
+        let share = shared.limit.share.as_ref();
+        is_alone
+            && shared.breaker.is_closed()
+            && shared.limit.refunds.lost() == 0
+            && share.is_none_or(LocalShare::is_unused)
+            && {
+                let state = shared.state();
+                !state.closed && state.own.is_at_rest(now)
+            }
     }
 
     /// Sets the algorithm, which is GCRA by default.

@@ -121,6 +121,11 @@ impl Batches {
         self.is_plenty = free >= prefetch.chunk;
     }
 
+    /// Returns whether there is no batch whose tokens may be refunded.
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
     fn oldest(&self) -> Option<&Batch> {
         self.batches.get(self.batches.len() - self.in_use)
     }

@@ -100,6 +100,11 @@ impl LocalShare {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, refunded);
     }
 
+    /// Returns whether a new share would be the same.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.owes() && self.limiter.snapshot().in_use == 0
+    }
+
     /// Returns whether there is something that the server was not told.
     pub(super) fn owes(&self) -> bool {
         self.owed.load(Ordering::Relaxed) > 0

@@ -70,6 +70,14 @@ pub(super) struct RateState {
     pub(super) turns: Turns,
 }
 
+impl RateState {
+    /// Returns whether nothing is known that a new limiter would not know, while there are no waiters.
+    pub(super) fn is_at_rest(&self, now: Instant) -> bool {
+        let is_denied = self.denied.is_some_and(|denied| denied.believed > now);
+        !is_denied && self.batches.is_empty() && self.turns.is_at_rest(now)
+    }
+}
+
 pub(super) type Shared = queue::Shared<Rate>;
 pub(super) type State = queue::State<Rate>;
 pub(super) type Queue = WaitQueue<(), Charge>;

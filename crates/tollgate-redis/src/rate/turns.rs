@@ -114,6 +114,11 @@ impl Turns {
         }
     }
 
+    /// Returns whether there is no turn, and nothing is known that a new limiter would not know.
+    pub(super) fn is_at_rest(&self, now: Instant) -> bool {
+        self.turns.is_empty() && !self.is_lost && self.has_key(now)
+    }
+
     /// Forgets the share: nobody waits.
     pub(super) fn rest(&mut self) {
         self.share = None;

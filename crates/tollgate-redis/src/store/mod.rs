@@ -11,6 +11,8 @@
 
 mod breaker;
 mod call;
+mod check;
+mod clocks;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
@@ -26,11 +28,12 @@ use redis::{Client, Cmd, Value};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::breaker::Breaker;
 pub(crate) use self::breaker::LimitBreaker;
-use self::breaker::{Breaker, ServerClocks};
 use self::call::Progress;
-pub use self::call::Warning;
 pub(crate) use self::call::{Call, is_inside, joined};
+pub use self::check::Warning;
+use self::clocks::ServerClocks;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;

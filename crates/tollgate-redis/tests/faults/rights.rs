@@ -98,6 +98,8 @@ fn again(server: &Server) -> redis::RedisResult<()> {
     let address = server.address().replace("//", "//app:secret@");
     let mut connection = redis::Client::open(address)?.get_connection()?;
     let lease = concat!(
+        include_str!("../../src/lua/clock.lua"),
+        "\n",
         include_str!("../../src/lua/prelude.lua"),
         include_str!("../../src/lua/lease.lua")
     );

@@ -12,6 +12,8 @@ use crate::support::server::Server;
 const FIRST: &str = include_str!("version_1.lua");
 
 const CURRENT: &str = concat!(
+    include_str!("../../src/lua/clock.lua"),
+    "\n",
     include_str!("../../src/lua/prelude.lua"),
     include_str!("../../src/lua/lease.lua")
 );

@@ -355,18 +355,63 @@ fn key_with_another_quota_keeps_it() {
 #[test]
 fn key_beyond_the_bound_evicts_and_waiters_go_on() {
     on_server(async |server| {
-        let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 3);
+        let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 1);
         let first = users.key("0");
         first.acquire().await.unwrap();
         let waits = tokio::spawn(first.acquire());
         until(async || first.waiting() == 1).await;
-        for key in 1..100 {
-            users.key(&key.to_string()).acquire().await.unwrap();
-        }
-        assert_eq!(users.len(), 3);
+        let _second = users.key("1");
+        assert_eq!(users.len(), 1);
         assert_eq!(users.key("0").waiting(), 0, "another one");
         first.set_quota(slow(1000));
         waits.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn key_of_many_at_rest_keeps_their_quotas_and_no_limiter() {
+    on_server(async |server| {
+        let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 1000);
+        for key in 0..100 {
+            let quota = slow(if key < 50 { 1 } else { 2 });
+            let user = users.key_with(&key.to_string(), quota);
+            user.acquire().await.unwrap();
+        }
+        let keeps_two = async || {
+            users.key("other");
+            users.len() <= 2
+        };
+        until(keeps_two).await;
+        assert_eq!(users.key("7").quota(), slow(1));
+        assert_eq!(users.key("77").quota(), slow(2));
+        users.key("77").acquire().await.unwrap();
+        users.key("77").try_acquire().await.unwrap_err();
+    });
+}
+
+#[test]
+fn key_in_use_or_denied_keeps_its_limiter() {
+    on_server(async |server| {
+        let store = server.store();
+        let model = RateLimiter::new(&store, "k", slow(1)).recheck(Duration::from_secs(3_600));
+        let users = Keyed::new(model, 1000);
+        users.key("denied").acquire().await.unwrap();
+        users.key("denied").try_acquire().await.unwrap_err();
+        let used = users.key("used");
+        let waits = users.key("waits");
+        waits.acquire().await.unwrap();
+        let waits = tokio::spawn(waits.acquire());
+        until(async || users.key("waits").waiting() == 1).await;
+        for key in 0..100 {
+            users.key(&key.to_string());
+        }
+        let calls = store.calls();
+        users.key("denied").try_acquire().await.unwrap_err();
+        assert_eq!(store.calls(), calls, "the denial is remembered");
+        used.close();
+        assert!(users.key("used").is_closed());
+        assert_eq!(users.key("waits").waiting(), 1);
+        waits.abort();
     });
 }
 

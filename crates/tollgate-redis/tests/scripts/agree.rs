@@ -248,14 +248,17 @@ proptest! {
     }
 }
 
-// The inlined script decides like the whole rule.
+// The head of a script decides like the whole rule.
 
 #[derive(Clone, Debug)]
-enum QuickStep {
+enum HeadStep {
     Take(Vec<u64>),
     Charge(u64),
     /// Charges the caller of a detector.
     Caller(u64),
+    Reserve(u64, u64),
+    /// Asks for turns of these costs and times, for a process that holds turns and may hold more units.
+    Turns([u64; 3], Vec<[u64; 2]>),
     /// Refunds the charge before this number of others.
     Give(usize),
     Later(u64),
@@ -277,16 +280,19 @@ fn told() -> impl Strategy<Value = Told> {
     })
 }
 
-fn quick_step() -> impl Strategy<Value = QuickStep> {
+fn head_step() -> impl Strategy<Value = HeadStep> {
     prop_oneof![
-        12 => prop::collection::vec(0..=12_u64, 1..4).prop_map(QuickStep::Take),
-        1 => (0..=60_u64).prop_map(|n| QuickStep::Take(vec![n, 1])),
-        2 => prop_oneof![4 => 0..=60_u64, 1 => 40_000..=60_000_u64].prop_map(QuickStep::Charge),
-        2 => prop_oneof![4 => 0..=60_u64, 1 => 40_000..=60_000_u64].prop_map(QuickStep::Caller),
-        4 => (0..4_usize).prop_map(QuickStep::Give),
-        6 => prop_oneof![0..=60_u64, 0..=10_000_000_u64].prop_map(QuickStep::Later),
-        1 => (0..=1_000_u64).prop_map(QuickStep::Earlier),
-        1 => told().prop_map(QuickStep::Rule),
+        12 => prop::collection::vec(0..=12_u64, 1..4).prop_map(HeadStep::Take),
+        1 => (0..=60_u64).prop_map(|n| HeadStep::Take(vec![n, 1])),
+        2 => prop_oneof![4 => 0..=60_u64, 1 => 40_000..=60_000_u64].prop_map(HeadStep::Charge),
+        2 => prop_oneof![4 => 0..=60_u64, 1 => 40_000..=60_000_u64].prop_map(HeadStep::Caller),
+        3 => (0..=12_u64, 0..=200_u64).prop_map(|(n, within)| HeadStep::Reserve(n, within)),
+        3 => ([0..4_u64, 0..3, 0..9], prop::collection::vec([1..=9_u64, 0..=300], 1..4))
+            .prop_map(|(process, asks)| HeadStep::Turns(process, asks)),
+        4 => (0..4_usize).prop_map(HeadStep::Give),
+        6 => prop_oneof![0..=60_u64, 0..=10_000_000_u64].prop_map(HeadStep::Later),
+        1 => (0..=1_000_u64).prop_map(HeadStep::Earlier),
+        1 => told().prop_map(HeadStep::Rule),
     ]
 }
 
@@ -297,14 +303,14 @@ proptest! {
     fn it_answers_and_leaves_behind_the_same(
         first in told(),
         begin in prop_oneof![Just(10_000_000_000_u64), Just(1_795_312_618_000_007)],
-        steps in prop::collection::vec(quick_step(), 1..40),
+        steps in prop::collection::vec(head_step(), 1..40),
     ) {
         let (mut told, mut now) = (first, begin);
         let mut engine = Engine::new(now);
         let mut charges = Vec::<(u64, [u64; 3])>::new();
         for step in steps {
             match step {
-                QuickStep::Take(costs) => {
+                HeadStep::Take(costs) => {
                     let answer = engine.call(told, "take", &costs);
                     prop_assert_eq!(answer, engine.call_whole(told, "take", &costs));
                     if answer.done == 1 {
@@ -312,19 +318,35 @@ proptest! {
                         charges.push((costs[0], [position, made, now]));
                     }
                 }
-                QuickStep::Charge(n) => {
+                HeadStep::Charge(n) => {
                     let answer = engine.call(told, "charge", &[n]);
                     prop_assert_eq!(answer, engine.call_whole(told, "charge", &[n]));
                     let [position, made] = answer.ticket;
                     charges.push((n, [position, made, now]));
                 }
-                QuickStep::Caller(n) => {
+                HeadStep::Caller(n) => {
                     let wait = engine.charge_caller(told, n);
                     let [position, made] = engine.call_whole(told, "charge", &[n]).ticket;
                     prop_assert_eq!(wait, engine.call_whole(told, "peek", &[0]).wait);
                     charges.push((n, [position, made, now]));
                 }
-                QuickStep::Give(back) => {
+                HeadStep::Reserve(n, within) => {
+                    let answer = engine.call(told, "reserve", &[n, within]);
+                    prop_assert_eq!(answer, engine.call_whole(told, "reserve", &[n, within]));
+                    let [position, made] = answer.ticket;
+                    if answer.done == 1 {
+                        charges.push((n, [position, made, now + answer.wait]));
+                    }
+                }
+                HeadStep::Turns(process, asks) => {
+                    let answer = engine.turns(told, process, &asks);
+                    prop_assert_eq!(&answer, &engine.turns_whole(told, process, &asks));
+                    for ([n, _], turn) in asks.iter().zip(answer.1) {
+                        let charge = |[position, made]: [u64; 2]| (*n, [position, made, now + turn.wait]);
+                        charges.extend(turn.ticket.map(charge));
+                    }
+                }
+                HeadStep::Give(back) => {
                     let Some(which) = charges.len().checked_sub(back + 1) else {
                         continue;
                     };
@@ -334,13 +356,46 @@ proptest! {
                     let whole = engine.call_whole(told, "give", &ticket);
                     prop_assert_eq!(answer, whole);
                 }
-                QuickStep::Later(by) => now += by,
-                QuickStep::Earlier(by) => now -= by,
-                QuickStep::Rule(other) => told = other,
+                HeadStep::Later(by) => now += by,
+                HeadStep::Earlier(by) => now -= by,
+                HeadStep::Rule(other) => told = other,
             }
             engine.set(now);
             let answer = engine.call(told, "peek", &[1]);
             prop_assert_eq!(answer, engine.call_whole(told, "peek", &[1]));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn take_of_several_answers_and_leaves_behind_the_same(
+        mut told in [told(), told()],
+        steps in prop::collection::vec((head_step(), head_step()), 1..40),
+    ) {
+        let mut now = BEGIN;
+        let mut engine = Engine::new(now);
+        for (one, other) in steps {
+            for (index, step) in [&one, &other].into_iter().enumerate() {
+                match step {
+                    HeadStep::Later(by) => now += by,
+                    HeadStep::Earlier(by) => now -= by,
+                    HeadStep::Rule(rule) => told[index] = *rule,
+                    HeadStep::Give(_) => told[index].step = !told[index].step,
+                    _ => {}
+                }
+            }
+            engine.set(now);
+            let cost = |step: &HeadStep| match step {
+                HeadStep::Take(costs) => costs[0],
+                HeadStep::Charge(n) => *n,
+                _ => 1,
+            };
+            let takes = [(told[0], cost(&one)), (told[1], cost(&other))];
+            let [head, whole] = engine.take_several(&takes);
+            prop_assert_eq!(head, whole, "{:?}", takes);
         }
     }
 }

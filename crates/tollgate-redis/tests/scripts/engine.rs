@@ -46,9 +46,11 @@ pub(crate) struct Told {
 pub(crate) struct Engine {
     connection: MutexGuard<'static, Connection>,
     text: [String; 3],
-    /// The rule that keeps a debt, without the inlined script.
+    /// The rule that keeps a debt, without the head.
     whole: String,
     callers: String,
+    /// Several limits, with and without the head.
+    several: [String; 2],
     now: u64,
 }
 
@@ -64,31 +66,31 @@ fn connection() -> MutexGuard<'static, Connection> {
 
 /// The changes of the scripts: the file, the text, and its replacement. With them the clock of the test
 /// decides, and the server expires no key by its own clock.
-const CHANGES: [(&str, &str, &str); 9] = [
+const CHANGES: [(&str, &str, &str); 7] = [
     (
-        QUICK,
-        "local time = redis.call('TIME')\n  local micros = time[2]\n  if #micros < 6 then micros = string.format('%06d', micros) end\n  local text = time[1] .. micros",
-        "local text = redis.call('GET', 'clock')",
+        CLOCK,
+        "local time = redis.call('TIME')\nlocal stamp = time[2]\nif #stamp < 6 then stamp = string.format('%06d', stamp) end\nstamp = time[1] .. stamp",
+        "local stamp = redis.call('GET', 'clock')",
     ),
     (
-        QUICK,
-        "redis.call('SET', KEYS[1], written, 'PX', millis)",
-        "redis.call('SET', KEYS[1], written) redis.call('SET', 'kept', millis)",
+        VALUE,
+        "redis.call('SET', key, value, 'PX', millis)",
+        "redis.call('SET', key, value) redis.call('SET', 'kept', millis)",
     ),
     (
-        QUICK,
-        "redis.call('SET', KEYS[1], written, 'KEEPTTL')",
-        "redis.call('SET', KEYS[1], written) redis.call('SET', 'kept', math.floor((expires - now) / 1000))",
-    ),
-    (
-        PRELUDE,
-        "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]",
-        "local now = tonumber(redis.call('GET', 'clock'))",
+        VALUE,
+        "redis.call('SET', key, value, 'KEEPTTL')",
+        "redis.call('SET', key, value) redis.call('SET', 'kept', math.floor((x - now) / 1000))",
     ),
     (
         PRELUDE,
         "redis.call('SET', key, value, 'PX', millis(micros))",
         "redis.call('SET', key, value) redis.call('SET', 'kept', millis(micros))",
+    ),
+    (
+        HEAD,
+        "redis.call('PEXPIRE', KEYS[2], math.min(3155760000000, math.ceil(reset / 1000) + 1))",
+        "redis.call('SET', 'turns kept', math.ceil(reset / 1000) + 1)",
     ),
     (
         LOG,
@@ -97,22 +99,14 @@ const CHANGES: [(&str, &str, &str); 9] = [
     ),
     (
         TURNS,
-        "redis.call('PEXPIRE', key, millis(limit.reset()))",
-        "redis.call('SET', 'turns kept', millis(limit.reset()))",
-    ),
-    (
-        CALLERS,
-        "redis.call('SET', key, written, 'PX', millis)",
-        "redis.call('SET', key, written) redis.call('SET', 'kept', millis)",
-    ),
-    (
-        CALLERS,
-        "redis.call('SET', key, written, 'KEEPTTL')",
-        "redis.call('SET', key, written) redis.call('SET', 'kept', math.floor((expires - now) / 1000))",
+        "redis.call('PEXPIRE', key, millis(limit:reset()))",
+        "redis.call('SET', 'turns kept', millis(limit:reset()))",
     ),
 ];
 
-const QUICK: &str = include_str!("../../src/lua/quick.lua");
+const CLOCK: &str = include_str!("../../src/lua/clock.lua");
+const VALUE: &str = include_str!("../../src/lua/debt_value.lua");
+const HEAD: &str = include_str!("../../src/lua/head.lua");
 const PRELUDE: &str = include_str!("../../src/lua/prelude.lua");
 const TURNS: &str = include_str!("../../src/lua/turns.lua");
 const CALLERS: &str = include_str!("../../src/lua/callers.lua");
@@ -133,23 +127,19 @@ fn text(files: &[&str]) -> String {
     changed.collect::<Vec<_>>().join("\n")
 }
 
-fn number(value: &redis::Value) -> i64 {
-    redis::from_redis_value_ref(value).unwrap()
-}
-
-/// Returns the full reply of the script, derived from the value that it wrote.
-fn from_quick(told: Told, done: i64, wait: i64, written: &redis::Value) -> [i64; 7] {
-    let written: String = redis::from_redis_value_ref(written).unwrap();
+/// Returns the full reply of a script that has charged all of `done` calls, derived from the value that it wrote.
+fn from_written(told: Told, done: usize, written: &str) -> Vec<i64> {
     let numbers = written.strip_prefix("d:").unwrap().split(':');
     let numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
-    let [now, owed, unit, position, made, _] = numbers[..] else {
+    let [now, owed, unit, position, made, _, ..] = numbers[..] else {
         panic!("{written}");
     };
     assert_eq!(unit, told.period);
-    let free = (told.burst * unit - owed) / unit;
+    let free = (told.burst * unit).saturating_sub(owed) / unit;
     let reset = owed.div_ceil(told.count);
-    let [now, free, reset, position, made] = [now, free, reset, position, made].map(|it| it as i64);
-    [done, now, wait, free, reset, position, made]
+    [done as u64, now, 0, free, reset, position, made]
+        .map(|it| it as i64)
+        .to_vec()
 }
 
 impl Engine {
@@ -158,18 +148,25 @@ impl Engine {
         let _: () = redis::cmd("FLUSHALL").query(&mut *connection).unwrap();
         let end = include_str!("../../src/lua/one.lua");
         let debt = include_str!("../../src/lua/debt.lua");
-        let whole = text(&[PRELUDE, debt, TURNS, end]);
-        let callers = text(&[PRELUDE, debt, CALLERS]);
-        let text = [
-            text(&[QUICK, PRELUDE, debt, TURNS, end]),
-            text(&[PRELUDE, include_str!("../../src/lua/window.lua"), end]),
-            text(&[PRELUDE, LOG, end]),
+        let window = include_str!("../../src/lua/window.lua");
+        let whole = text(&[CLOCK, VALUE, PRELUDE, debt, TURNS, end]);
+        let callers = text(&[CLOCK, VALUE, PRELUDE, debt, CALLERS]);
+        let kinds = [
+            text(&[CLOCK, VALUE, HEAD, PRELUDE, debt, TURNS, end]),
+            text(&[CLOCK, PRELUDE, window, end]),
+            text(&[CLOCK, PRELUDE, LOG, end]),
         ];
+        let rules = format!("local rules = {{}} do {debt}\nrules.debt = open end");
+        let several = [include_str!("../../src/lua/several_head.lua"), ""].map(|head| {
+            let several = include_str!("../../src/lua/several.lua");
+            text(&[CLOCK, VALUE, head, PRELUDE, &rules, several])
+        });
         let mut this = Self {
             connection,
-            text,
+            text: kinds,
             whole,
             callers,
+            several,
             now,
         };
         this.set(now);
@@ -195,13 +192,35 @@ impl Engine {
     pub(crate) fn turns(
         &mut self,
         told: Told,
-        [id, held, room]: [u64; 3],
+        process: [u64; 3],
+        asks: &[[u64; 2]],
+    ) -> (u64, Vec<Turn>) {
+        let text = self.text[told.kind as usize].clone();
+        self.turns_of(&text, "k", told, process, asks)
+    }
+
+    /// Does the same by the whole rule, with another key.
+    pub(crate) fn turns_whole(
+        &mut self,
+        told: Told,
+        process: [u64; 3],
+        asks: &[[u64; 2]],
+    ) -> (u64, Vec<Turn>) {
+        let text = self.whole.clone();
+        self.turns_of(&text, "whole", told, process, asks)
+    }
+
+    fn turns_of(
+        &mut self,
+        text: &str,
+        key: &str,
+        told: Told,
+        process: [u64; 3],
         asks: &[[u64; 2]],
     ) -> (u64, Vec<Turn>) {
         let asks = asks.iter().flat_map(|[n, within]| [*n, 1, *within]);
-        let arguments: Vec<u64> = [id, held, room].into_iter().chain(asks).collect();
-        let text = self.text[told.kind as usize].clone();
-        let numbers = self.numbers(&text, "k", told, "turns", &arguments);
+        let arguments: Vec<u64> = process.into_iter().chain(asks).collect();
+        let numbers = self.numbers(text, key, told, "turns", &arguments);
         let (turns, []) = numbers[8..].as_chunks() else {
             panic!("{numbers:?}");
         };
@@ -211,6 +230,27 @@ impl Engine {
             ticket: (position >= 0).then_some([position as u64, numbers[6] as u64]),
         });
         (numbers[7] as u64, turns.collect())
+    }
+
+    /// Takes these numbers of several limits, each under a key of its own. Returns the replies of the script, and of the
+    /// script without the head, which has other keys.
+    pub(crate) fn take_several(&mut self, takes: &[(Told, u64)]) -> [Vec<i64>; 2] {
+        let mut replies = [Vec::new(), Vec::new()];
+        for (index, name) in ["k", "whole"].into_iter().enumerate() {
+            let mut call = redis::cmd("EVAL");
+            call.arg(&self.several[index]).arg(takes.len());
+            for place in 0..takes.len() {
+                call.arg(format!("{name} {place}"));
+            }
+            call.arg("take");
+            for (told, n) in takes {
+                let step = u64::from(told.step);
+                call.arg("debt")
+                    .arg(&[told.count, told.period, told.burst, step, *n]);
+            }
+            replies[index] = call.query(&mut *self.connection).unwrap();
+        }
+        replies
     }
 
     /// Calls the whole rule that keeps a debt, with another key.
@@ -258,18 +298,20 @@ impl Engine {
         what: &str,
         arguments: &[u64],
     ) -> Vec<i64> {
-        // Combines equal costs into pairs of a cost and a number.
-        let runs = arguments.chunk_by(|one, next| what == "take" && one == next);
-        let arguments: Vec<u64> = match what {
+        // Combines equal costs into pairs of a cost and a number; the last number may be missing, for 1.
+        let (asked, runs) = (arguments.len(), arguments.chunk_by(|one, next| one == next));
+        let mut arguments: Vec<u64> = match what {
             "take" => runs.flat_map(|run| [run[0], run.len() as u64]).collect(),
             _ => arguments.to_vec(),
         };
+        arguments.pop_if(|last| what == "take" && *last == 1);
         let has_turns = told.kind == Kind::Debt && !told.step;
+        let turns = &format!("{key} turns");
         let keys = match what {
-            "turns" | "reserve" | "give" if has_turns => &[key, "turns"][..],
+            "turns" | "reserve" | "give" if has_turns => &[key, turns][..],
             _ => &[key],
         };
-        let answer: Vec<redis::Value> = redis::cmd("EVAL")
+        let answer: redis::Value = redis::cmd("EVAL")
             .arg(text)
             .arg(keys.len())
             .arg(keys)
@@ -281,9 +323,11 @@ impl Engine {
             .arg(arguments)
             .query(&mut *self.connection)
             .unwrap();
-        let numbers = match &answer[..] {
-            [done, wait, written] => from_quick(told, number(done), number(wait), written).to_vec(),
-            _ => answer.iter().map(number).collect(),
+        let numbers: Vec<i64> = match &answer {
+            redis::Value::BulkString(written) => {
+                from_written(told, asked, std::str::from_utf8(written).unwrap())
+            }
+            answer => redis::from_redis_value_ref(answer).unwrap(),
         };
         assert_eq!(numbers[1], self.now as i64);
         numbers
