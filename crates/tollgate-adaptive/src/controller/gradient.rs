@@ -38,7 +38,8 @@ use super::{Controller, Explanation, Progress, Reason, SampleWindow, Target, pos
 ///   have become more than twice as slow. If calls seldom meet, at less than 1.5 in flight, there is no queue, and
 ///   the limit stays.
 /// - If more than three quarters of a window reach the cut, the window ends early, the cut grows by four, and
-///   a probe with windows of 48 samples measures `b` anew. The same happens at the start.
+///   a probe with windows of 48 samples measures `b` anew. The same happens at the start. Until the next probe, a level
+///   with half as many calls again and no queue moves `b` half of the way to its latency.
 /// - A limit whose calls in flight have fallen by a third without a gain is a probe too: if calls have become more than
 ///   twice as slow, it measures `b`.
 /// - If more than 3 % of a window are overloaded, the limit returns to the last one without overload, or to
@@ -264,19 +265,13 @@ impl Gradient {
 
     /// Returns whether a probe is due between two times.
     fn is_due(&self, since: Duration, until: Duration) -> bool {
-        let Some(level) = self
-            .last
-            .filter(|level| matches!(self.state, State::Steady(_)) && level.is_used())
-        else {
+        let is_steady = matches!(self.state, State::Steady(_));
+        let Some(level) = self.last.filter(|level| is_steady && level.is_used()) else {
             return false;
         };
         let calls = SHARE * (self.needed(level.limit) + level.in_flight);
-        let periods = if self.is_guess {
-            1.0
-        } else {
-            calls / level.rate / PERIOD
-        };
-        let period = PERIOD * periods.max(1.0).log2().ceil().exp2();
+        let periods = (calls / level.rate / PERIOD).max(1.0);
+        let period = PERIOD * periods.log2().ceil().exp2();
         let number = |time: Duration| (time.as_secs_f64() / period).floor();
         number(since) < number(until)
     }
@@ -284,6 +279,8 @@ impl Gradient {
     /// Measures the baseline anew, with this limit afterwards.
     fn calibrate(&mut self, back: f64) {
         self.calm = 0;
+        // A level before a jump says nothing about the server since.
+        self.last = None;
         self.state = State::Probing {
             back,
             last: None,
@@ -460,7 +457,8 @@ impl Gradient {
         let is_early = level.samples < self.samples;
         let from = self.last.filter(|_| is_early).unwrap_or(level);
         if is_early || self.is_due(since, self.ended) {
-            if self.cut > 8.0 * self.mean {
+            // After a drop of the capacity it is ten times the mean, and few calls would make a worse baseline.
+            if self.cut > 16.0 * self.mean {
                 return self.recalibrate(level.limit);
             }
             return self.halve(level.limit, from, false, false);
@@ -510,6 +508,11 @@ impl Gradient {
         let is_above = level.in_flight > other.in_flight * APART;
         let is_apart = is_below || is_above;
         self.state = State::Steady(Some(if is_apart { level } else { other }));
+        // A higher level without a queue is another measurement. Later, it would teach several clients each
+        // other's queue.
+        if is_above && self.is_guess && !level.queues_as(&other, 0.5) {
+            self.measured(level, 0.5);
+        }
         // If calls have become slower at a lower level, the server has changed.
         let is_other_work = is_below && level.mean > other.mean + level.error / 2.0;
         if !is_below || is_other_work || other.queues_as(&level, 0.5) {
@@ -710,7 +713,11 @@ mod tests {
     fn update_with_a_queue_moves_half_of_the_way_to_its_target() {
         // 25 calls of 12.5 ms are 2,000 a second, so 5 of them queue.
         let target = 0.1 * 25.0 + QUEUE * 5.0;
-        let limit = next(&mut measured(), 25.0, 12.5);
+        let mut gradient = Gradient {
+            is_guess: false,
+            ..measured()
+        };
+        let limit = next(&mut gradient, 25.0, 12.5);
         assert_near(limit, 25.0 - (5.0 - target) / 2.0);
     }
 
@@ -726,6 +733,24 @@ mod tests {
         assert!(next(&mut gradient, second, 20.0) < second);
         assert_eq!(gradient.calm, 0);
         assert_eq!(gradient.explain().reason, Reason::Queue);
+    }
+
+    #[test]
+    fn update_of_a_higher_level_without_a_queue_corrects_a_guess() {
+        // A fifth more than at 10 is no queue: twice as many calls would take twice as long.
+        let mut gradient = measured();
+        next(&mut gradient, 20.0, 12.0);
+        assert_near(baseline(&gradient), 11.0);
+        // With a queue it stays, and so does a baseline that a probe has confirmed.
+        let mut gradient = measured();
+        next(&mut gradient, 20.0, 20.0);
+        assert_near(baseline(&gradient), 10.0);
+        let mut gradient = Gradient {
+            is_guess: false,
+            ..measured()
+        };
+        next(&mut gradient, 20.0, 12.0);
+        assert_near(baseline(&gradient), 10.0);
     }
 
     #[test]
@@ -874,6 +899,25 @@ mod tests {
         assert_eq!(gradient.explain().reason, Reason::Probe);
         // No probe begins during a probe.
         assert_eq!(gradient.progress(&at(1020.1)), Progress::Continue);
+    }
+
+    #[test]
+    fn progress_after_a_calibration_begins_no_probe_before_a_whole_window() {
+        let mut gradient = calibrating();
+        for limit in [50.0, 50.0, 25.0] {
+            next(&mut gradient, limit, 100.0);
+        }
+        assert_eq!(gradient.explain().reason, Reason::Measured);
+        let at = |seconds: f64| {
+            let mut window = refusing(100.0, 0, 12);
+            window.end_at(Duration::from_secs_f64(seconds), 12);
+            window
+        };
+        gradient.ended = Duration::from_secs(1001);
+        assert_eq!(gradient.progress(&at(1010.1)), Progress::Continue);
+        next(&mut gradient, 100.0, 100.0);
+        gradient.ended = Duration::from_secs(1011);
+        assert_eq!(gradient.progress(&at(1020.1)), Progress::End);
     }
 
     #[test]
