@@ -156,7 +156,7 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.call.is_new() && !is_entrant() {
+        if !is_entrant() && self.call.is_new() {
             let (cost, state) = (self.call.cost, self.source.state());
             match state.decide_now(cost) {
                 Decided::Charged(charge) => {
