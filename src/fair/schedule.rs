@@ -56,6 +56,8 @@ pub(super) struct Schedule<T: Throttle, K> {
     pub(super) aging: Option<Duration>,
     /// The table of classes. No class leaves it, but another class may replace it.
     pub(super) classes: Vec<ClassState<K>>,
+    /// The memory of the class that had waiters last, without any.
+    spare: BTreeMap<u64, Waiter>,
     /// Indices into `classes`.
     by_key: HashTable<usize>,
     /// The class that is checked next, to make room.
@@ -98,6 +100,8 @@ pub(super) struct ClassState<K> {
     pub(super) entry: Arc<Entry<K>>,
     /// Its waiters by number, the oldest first.
     pub(super) waiters: BTreeMap<u64, Waiter>,
+    /// The number and the cost of the waiter that goes next, while the class has a rank.
+    next: (u64, u64),
     /// The virtual start time of the next grant, without what is missing from the deposit.
     start: u128,
     /// The largest cost of its grants since it was added to the table: it has paid for one such grant
@@ -152,6 +156,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             max_waiters: usize::MAX,
             aging: None,
             classes: Vec::new(),
+            spare: BTreeMap::new(),
             by_key: HashTable::new(),
             hand: 0,
             waiting: 0,
@@ -201,6 +206,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let state = ClassState {
             entry: Arc::clone(entry),
             waiters: BTreeMap::new(),
+            next: (0, 0),
             start: 0,
             deposit: 0,
         };
@@ -290,14 +296,15 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.waiting += 1;
         let number = self.last_number;
         let waiters = &mut self.classes[index].waiters;
-        waiters.insert(number, waiter());
-        elsewhere.map(|it| self.elsewhere.insert(number, it));
-        let waiters = &self.classes[index].waiters;
-        if waiters.len() == 1 {
+        let is_first = waiters.is_empty();
+        if is_first {
+            std::mem::swap(waiters, &mut self.spare);
             entry.set_notice(true);
         }
+        waiters.insert(number, waiter());
+        elsewhere.map(|it| self.elsewhere.insert(number, it));
         // The newest may be the one that goes next.
-        if waiters.len() == 1 || entry.class.adaptive_lifo.is_some() {
+        if is_first || entry.class.adaptive_lifo.is_some() {
             self.rank(index);
         }
         Ok(WaiterId { index, number })
@@ -396,8 +403,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             None => waiters.remove(&id.number)?,
         };
         if waiters.is_empty() {
-            // A class without waiters has no memory for them.
-            *waiters = BTreeMap::new();
+            // A class without waiters has no memory for them; the next class that has one takes it over.
+            self.spare = std::mem::take(waiters);
         }
         self.waiting -= 1;
         if !self.elsewhere.is_empty() {
@@ -414,18 +421,9 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     #[inline]
     pub(super) fn next(&self) -> Option<(WaiterId, EntryRequest)> {
         let (_, index) = self.eligible.first()?;
-        let (&number, waiter) = self.next_of(&self.classes[index])?;
-        let (cost, runtime) = (waiter.cost, self.runtime_of(number));
+        let (number, cost) = self.classes[index].next;
+        let runtime = self.runtime_of(number);
         Some((WaiterId { index, number }, EntryRequest { cost, runtime }))
-    }
-
-    /// Returns the waiter of a class that goes next, with its number.
-    fn next_of<'a>(&self, class: &'a ClassState<K>) -> Option<(&'a u64, &'a Waiter)> {
-        if self.is_lifo(class) {
-            class.waiters.last_key_value()
-        } else {
-            class.waiters.first_key_value()
-        }
     }
 
     /// Handles the return of a permit of a class.
@@ -470,23 +468,24 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         })
     }
 
-    /// Computes the rank of a class from its state, after any change of that state.
+    /// Computes the rank of a class, and the waiter of it that goes next, from its state, after any
+    /// change of that state.
     fn rank(&mut self, index: usize) {
         let class = &self.classes[index];
-        let settings = class.entry.class;
         let (mut rank, mut promotion) = (None, None);
-        let next = self.next_of(class);
-        let cost = next.map_or(0, |(_, next)| next.cost);
-        let class = &mut self.classes[index];
         if let Some((&number, oldest)) = class.waiters.first_key_value() {
-            let (level, rises) = level(&settings, self.aging, oldest.since, self.now);
+            let newest = self.is_lifo(class).then(|| class.waiters.last_key_value());
+            let next = newest
+                .flatten()
+                .map_or((number, oldest.cost), |(number, newest)| {
+                    (*number, newest.cost)
+                });
+            let entry = &class.entry;
+            let settings = &entry.class;
+            let (level, rises) = level(settings, self.aging, oldest.since, self.now);
             promotion = rises;
-            let held = class.entry.held();
+            let held = entry.held();
             if held < settings.max_concurrency.into() {
-                if !self.eligible.contains(index) {
-                    let virtual_time = self.virtual_times[usize::from(settings.priority)];
-                    class.start = class.start.max(virtual_time);
-                }
                 let share = match self.share {
                     // Two different fractions differ by at least 2^-64.
                     Share::ByConcurrency => per_weight(u128::from(held) << 64, settings.weight),
@@ -494,14 +493,22 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
                 };
                 let levels = u128::from(u16::from_be_bytes([!level, settings.priority])) << SHARE;
                 let share = share.min((1 << SHARE) - 1);
-                let (_, start) = class.start_for(cost, &self.share);
+                let virtual_time = self.virtual_times[usize::from(settings.priority)];
+                let class = &mut self.classes[index];
+                class.next = next;
+                if !self.eligible.contains(index) {
+                    class.start = class.start.max(virtual_time);
+                }
+                let (_, start) = class.start_for(next.1, &self.share);
                 rank = Some((levels | share, start, number));
             }
         } else {
             class.entry.set_notice(false);
         }
         self.eligible.set(index, rank);
-        self.promotions.set(index, promotion);
+        if self.is_timed() {
+            self.promotions.set(index, promotion);
+        }
         let contended = usize::from(self.eligible.first().is_some());
         // Relaxed: a newcomer that misses a change meets the throttle's own queue.
         if self.contended.load(Ordering::Relaxed) != contended {
