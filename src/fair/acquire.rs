@@ -113,14 +113,15 @@ pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<QueueClass<T, K>>>,
     request: EntryRequest,
-    methods: &'static EnterMethods<T>,
+    /// The methods for a cost other than 1.
+    many: Option<&'static EnterMany<T>>,
     /// The waiter in the queue, if a poll had to wait.
     id: Option<WaiterId>,
 }
 
-/// The methods that enter a throttle, for a cost.
-struct EnterMethods<T: Throttle> {
-    enter_many: Option<Enter<T>>,
+/// The methods that enter a throttle for a cost.
+struct EnterMany<T: Throttle> {
+    enter: Enter<T>,
     /// Enters if no wait is needed.
     enter_now: fn(&T, u64) -> Option<T::Permit>,
 }
@@ -134,10 +135,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 cost: 1,
                 runtime: None,
             },
-            methods: &EnterMethods {
-                enter_many: None,
-                enter_now: |throttle, _| throttle.enter_now(),
-            },
+            many: None,
             id: None,
         }
     }
@@ -153,10 +151,10 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 cost: n,
                 runtime: None,
             },
-            methods: &EnterMethods {
-                enter_many: Some(|throttle, n| throttle.cost(n).enter()),
+            many: Some(&EnterMany {
+                enter: |throttle, n| throttle.cost(n).enter(),
                 enter_now: |throttle, n| throttle.cost(n).enter_now(),
-            },
+            }),
             id: None,
         }
     }
@@ -171,8 +169,26 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         // If a waker panics when it is cloned, `drop` must still find the waiter.
         let handle = self.handle.insert(handle);
         let result = match self.id {
-            Some(id) => handle.queue.look(id, &mut self.request, waker),
-            None => join(handle, &mut self.request, self.methods, &mut self.id, waker),
+            Some(id) => {
+                let queue = &handle.queue;
+                let (mut locked, mut wakes) = (queue.lock(), WakeList::new());
+                // If a poll is wanted, it comes first. Otherwise the thread that has served this waiter has
+                // chosen the next one.
+                let mut result = None;
+                if !locked.poll_wanted {
+                    result = locked.schedule.collect(id);
+                }
+                if result.is_none() {
+                    locked.record_poll(id, &mut self.request);
+                    // One poll drives once, so it serves only so many.
+                    if locked.needs_drive() {
+                        locked = queue.drive(locked, &mut wakes);
+                    }
+                    result = queue.collect(locked, &mut wakes, id, (None, waker));
+                }
+                result
+            }
+            None => join(handle, &mut self.request, self.many, &mut self.id, waker),
         };
         let Some(result) = result else {
             if handle.queue.has_own_clock {
@@ -182,7 +198,10 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         };
         self.id = None;
         let handle = self.handle.take().expect("it was there");
-        Poll::Ready(result.map(|inner| FairPermit::new(handle, Some(inner))))
+        Poll::Ready(result.map(|inner| {
+            let inner = Some(inner);
+            FairPermit { handle, inner }
+        }))
     }
 
     /// Gives up the place in the queue, or passes on the permit or error of the waiter.
@@ -215,7 +234,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
     request: &mut EntryRequest,
-    methods: &EnterMethods<T>,
+    many: Option<&EnterMany<T>>,
     joined_as: &mut Option<WaiterId>,
     waker: &Waker,
 ) -> Option<EnterResult<T>> {
@@ -229,8 +248,8 @@ fn join<T: Queueable, K: ClassKey>(
             .unwrap_or_else(|| queue.tick_of_rates(since))
     };
     let (knew_rates, mut tick) = (queue.has_rates(), joined());
-    if let Some(enter_many) = methods.enter_many {
-        queue.enter_many.get_or_init(|| enter_many);
+    if let Some(many) = many {
+        queue.enter_many.get_or_init(|| many.enter);
     }
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();
@@ -276,25 +295,6 @@ fn join<T: Queueable, K: ClassKey>(
 }
 
 impl<T: Queueable, K: ClassKey> Shared<T, K> {
-    /// Returns the permit or error of a waiter, if it was served. One poll drives once, so it
-    /// serves only so many.
-    fn look(
-        self: &Arc<Self>,
-        id: WaiterId,
-        request: &mut EntryRequest,
-        waker: &Waker,
-    ) -> Option<EnterResult<T>> {
-        let (mut locked, mut wakes) = (self.lock(), WakeList::new());
-        if let Some(result) = locked.collect(id) {
-            return Some(result);
-        }
-        locked.record_poll(id, request);
-        if locked.needs_drive() {
-            locked = self.drive(locked, &mut wakes);
-        }
-        self.collect(locked, &mut wakes, id, (None, waker))
-    }
-
     /// Unlocks and wakes, after a drive. Returns the permit or error of a waiter, or stores its waker:
     /// the first, or a clone of the second.
     fn collect<'a>(
@@ -305,11 +305,11 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         (mut unstored, waker): (Option<Waker>, &Waker),
     ) -> Option<EnterResult<T>> {
         let result = loop {
-            if let Some(result) = locked.schedule.collect(id) {
-                break Some(result);
-            }
-            let waiter = locked.schedule.waiter(id);
-            let stored = &mut waiter.expect("it was not served").waker;
+            let Some(waiter) = locked.schedule.waiter(id) else {
+                let result = locked.schedule.collect(id);
+                break Some(result.expect("it was served"));
+            };
+            let stored = &mut waiter.waker;
             let is_stored = |stored: &Waker| stored.will_wake(waker);
             if stored.as_ref().is_some_and(is_stored) {
                 break None;
@@ -346,11 +346,13 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
             (handle, held) = QueueClass::try_hold(handle)?;
             if held {
                 let release = ReleaseOnDrop(&handle);
-                if let Some(inner) =
-                    (self.methods.enter_now)(&handle.queue.throttle, self.request.cost)
-                {
+                let throttle = &handle.queue.throttle;
+                let inner = match self.many {
+                    None => throttle.enter_now(),
+                    Some(many) => (many.enter_now)(throttle, self.request.cost),
+                };
+                if inner.is_some() {
                     std::mem::forget(release);
-                    let inner = Some(inner);
                     return Poll::Ready(Ok(FairPermit { handle, inner }));
                 }
             }

@@ -57,7 +57,7 @@ use pin_project_lite::pin_project;
 
 use super::class::Class;
 use super::entry::Entry;
-use super::schedule::{Enter, EnterResult, EntryRequest, Schedule, WaiterId};
+use super::schedule::{Enter, EntryRequest, Schedule, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::Throttle;
 use crate::concurrency::{OwnedPermit, Semaphore};
@@ -142,15 +142,6 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
             request.runtime = self.current_runtime;
             self.schedule.move_to(id, request.runtime);
         }
-    }
-
-    /// Takes the permit or error of a waiter, if it was served and no poll is wanted. The thread
-    /// that served it has already chosen the next waiter.
-    pub(super) fn collect(&mut self, id: WaiterId) -> Option<EnterResult<T>> {
-        if self.poll_wanted {
-            return None;
-        }
-        self.schedule.collect(id)
     }
 }
 
@@ -355,8 +346,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         let mut this = entrant.as_mut().project();
         *this.request = Some(request);
         let is_new = this.enter.is_none();
-        let clock = self.rates.get().map(Clock::id);
-        let arrived = clock.filter(|_| is_new).zip(*this.charged);
+        let known = self.rates.get().map(Clock::id);
+        let arrived = known.filter(|_| is_new).zip(*this.charged);
         let arrived = arrived.map(|(clock, charged)| Arrival {
             clock,
             tick: charged.max(joined),
@@ -377,8 +368,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         };
         let (_, reported) = poll_entrant(arrived, &self.rates, || contain_panic(poll));
         if let Some(Arrival { clock, tick }) = reported {
-            let is_known = self.rates.get().is_some_and(|rates| rates.id() == clock);
-            *this.charged = is_known.then_some(tick);
+            let known = known.or_else(|| self.rates.get().map(Clock::id));
+            *this.charged = (known == Some(clock)).then_some(tick);
         } else if !is_new && polled.is_ready() {
             // It has waited for something else since its charge, for example for a slot: that is no lateness.
             *this.charged = None;

@@ -100,8 +100,8 @@ pub(super) struct ClassState<K> {
     pub(super) entry: Arc<Entry<K>>,
     /// Its waiters by number, the oldest first.
     pub(super) waiters: BTreeMap<u64, Waiter>,
-    /// The number and the cost of the waiter that goes next, while the class has a rank.
-    next: (u64, u64),
+    /// The waiter that goes next, while the class has a rank.
+    next: NextWaiter,
     /// The virtual start time of the next grant, without what is missing from the deposit.
     start: u128,
     /// The largest cost of its grants since it was added to the table: it has paid for one such grant
@@ -124,6 +124,15 @@ pub(super) struct Waiter {
     /// The tick at which it joined, on the clock of the queue.
     pub(super) since: Tick,
     pub(super) waker: Option<Waker>,
+}
+
+/// The number of the waiter of a class that goes next, its cost, and the tick at which it joined on the clock of
+/// the queue.
+#[derive(Clone, Copy, Default)]
+struct NextWaiter {
+    number: u64,
+    cost: u64,
+    since: Tick,
 }
 
 /// The runtime of a waiter, and the tick at which it joined on the clock of the rates, if there is a runtime or that
@@ -206,7 +215,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let state = ClassState {
             entry: Arc::clone(entry),
             waiters: BTreeMap::new(),
-            next: (0, 0),
+            next: NextWaiter::default(),
             start: 0,
             deposit: 0,
         };
@@ -342,14 +351,14 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.elsewhere(number)?.runtime
     }
 
-    /// Returns the tick at which a waiter joined, on the clock of the rates.
-    pub(super) fn joined(&self, id: WaiterId) -> Tick {
-        if let Some(elsewhere) = self.elsewhere(id.number) {
+    /// Returns the tick at which the waiter that goes next joined, on the clock of the rates.
+    pub(super) fn joined(&self, next: WaiterId) -> Tick {
+        if let Some(elsewhere) = self.elsewhere(next.number) {
             return elsewhere.joined;
         }
-        let waiter = self.classes[id.index].waiters.get(&id.number);
-        let waiter = waiter.filter(|_| id.number > self.before_clock);
-        waiter.map_or(Tick::default(), |waiter| waiter.since)
+        let has_clock = next.number > self.before_clock;
+        let since = has_clock.then(|| self.classes[next.index].next.since);
+        since.unwrap_or_default()
     }
 
     /// Takes the waker of the waiter that goes next.
@@ -421,7 +430,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     #[inline]
     pub(super) fn next(&self) -> Option<(WaiterId, EntryRequest)> {
         let (_, index) = self.eligible.first()?;
-        let (number, cost) = self.classes[index].next;
+        let NextWaiter { number, cost, .. } = self.classes[index].next;
         let runtime = self.runtime_of(number);
         Some((WaiterId { index, number }, EntryRequest { cost, runtime }))
     }
@@ -475,11 +484,12 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let (mut rank, mut promotion) = (None, None);
         if let Some((&number, oldest)) = class.waiters.first_key_value() {
             let newest = self.is_lifo(class).then(|| class.waiters.last_key_value());
-            let next = newest
-                .flatten()
-                .map_or((number, oldest.cost), |(number, newest)| {
-                    (*number, newest.cost)
-                });
+            let (&number_of_next, waiter) = newest.flatten().unwrap_or((&number, oldest));
+            let next = NextWaiter {
+                number: number_of_next,
+                cost: waiter.cost,
+                since: waiter.since,
+            };
             let entry = &class.entry;
             let settings = &entry.class;
             let (level, rises) = level(settings, self.aging, oldest.since, self.now);
@@ -499,7 +509,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
                 if !self.eligible.contains(index) {
                     class.start = class.start.max(virtual_time);
                 }
-                let (_, start) = class.start_for(next.1, &self.share);
+                let (_, start) = class.start_for(next.cost, &self.share);
                 rank = Some((levels | share, start, number));
             }
         } else {
