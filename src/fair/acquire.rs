@@ -15,15 +15,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::driver::Shared;
+use super::driver::{Locked, Shared};
 use super::entry::Entry;
-use super::schedule::{Elsewhere, Enter, EntryRequest, Waiter, WaiterId};
+use super::schedule::{Elsewhere, Enter, EnterResult, EntryRequest, Waiter, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::Throttle;
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::panic::contain_panic;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, MutexGuard, Ordering};
 use crate::throttle::Weighted;
 use crate::wait::{Polled, is_entrant, report_clock};
 use crate::wait_queue::WakeList;
@@ -113,14 +113,15 @@ pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<QueueClass<T, K>>>,
     request: EntryRequest,
-    methods: &'static EnterMethods<T>,
+    /// The methods for a cost other than 1.
+    many: Option<&'static EnterMany<T>>,
     /// The waiter in the queue, if a poll had to wait.
     id: Option<WaiterId>,
 }
 
-/// The methods that enter a throttle, for a cost.
-struct EnterMethods<T: Throttle> {
-    enter_many: Option<Enter<T>>,
+/// The methods that enter a throttle for a cost.
+struct EnterMany<T: Throttle> {
+    enter: Enter<T>,
     /// Enters if no wait is needed.
     enter_now: fn(&T, u64) -> Option<T::Permit>,
 }
@@ -134,10 +135,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 cost: 1,
                 runtime: None,
             },
-            methods: &EnterMethods {
-                enter_many: None,
-                enter_now: |throttle, _| throttle.enter_now(),
-            },
+            many: None,
             id: None,
         }
     }
@@ -153,10 +151,10 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 cost: n,
                 runtime: None,
             },
-            methods: &EnterMethods {
-                enter_many: Some(|throttle, n| throttle.cost(n).enter()),
+            many: Some(&EnterMany {
+                enter: |throttle, n| throttle.cost(n).enter(),
                 enter_now: |throttle, n| throttle.cost(n).enter_now(),
-            },
+            }),
             id: None,
         }
     }
@@ -170,72 +168,40 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     ) -> Polled<FairPermit<T, K>> {
         // If a waker panics when it is cloned, `drop` must still find the waiter.
         let handle = self.handle.insert(handle);
-        let (id, mut unstored) = match self.id {
-            Some(id) => (id, None),
-            None => match join(handle, &mut self.request, self.methods, waker.clone()) {
-                Ok(joined) => joined,
-                Err(error) => {
-                    self.handle = None;
-                    return Poll::Ready(Err(error));
+        let result = match self.id {
+            Some(id) => {
+                let queue = &handle.queue;
+                let (mut locked, mut wakes) = (queue.lock(), WakeList::new());
+                // If a poll is wanted, it comes first. Otherwise the thread that has served this waiter has
+                // chosen the next one.
+                let mut result = None;
+                if !locked.poll_wanted {
+                    result = locked.schedule.collect(id);
                 }
-            },
+                if result.is_none() {
+                    locked.record_poll(id, &mut self.request);
+                    // One poll drives once, so it serves only so many.
+                    if locked.needs_drive() {
+                        locked = queue.drive(locked, &mut wakes);
+                    }
+                    result = queue.collect(locked, &mut wakes, id, (None, waker));
+                }
+                result
+            }
+            None => join(handle, &mut self.request, self.many, &mut self.id, waker),
         };
-        let has_joined = self.id.replace(id).is_none();
-        let queue = &handle.queue;
-        let pending = || {
-            if queue.has_own_clock {
-                report_clock(&queue.clock);
+        let Some(result) = result else {
+            if handle.queue.has_own_clock {
+                report_clock(&handle.queue.clock);
             }
-            Poll::Pending
-        };
-        // One poll drives once, so it serves only so many.
-        let mut may_drive = !has_joined;
-        if has_joined {
-            if unstored.is_none() {
-                return pending();
-            }
-            queue.drive();
-        }
-        let result = loop {
-            let mut locked = queue.lock();
-            if std::mem::take(&mut may_drive) {
-                if let Some(result) = locked.collect(id) {
-                    break result;
-                }
-                locked.record_poll(id, &mut self.request);
-                if locked.needs_drive() {
-                    drop(locked);
-                    queue.drive();
-                    locked = queue.lock();
-                }
-            }
-            if let Some(result) = locked.schedule.collect(id) {
-                break result;
-            }
-            let waiter = locked.schedule.waiter(id);
-            let stored = &mut waiter.expect("it was not served").waker;
-            if !stored
-                .as_ref()
-                .is_some_and(|stored| stored.will_wake(waker))
-            {
-                if unstored.is_none() {
-                    drop(locked);
-                    unstored = Some(waker.clone());
-                    continue;
-                }
-                // The old one is dropped after the lock.
-                std::mem::swap(stored, &mut unstored);
-            }
-            let yields = locked.needs_drive();
-            drop(locked);
-            if yields {
-                waker.wake_by_ref();
-            }
-            return pending();
+            return Poll::Pending;
         };
         self.id = None;
         let handle = self.handle.take().expect("it was there");
-        Poll::Ready(result.map(|inner| FairPermit::new(handle, Some(inner))))
+        Poll::Ready(result.map(|inner| {
+            let inner = Some(inner);
+            FairPermit { handle, inner }
+        }))
     }
 
     /// Gives up the place in the queue, or passes on the permit or error of the waiter.
@@ -256,7 +222,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 unused = locked.schedule.hand_over(self.request, permit, &mut wakes);
             }
         }
-        queue.unlock(locked, wakes);
+        queue.unlock(locked, &mut wakes);
         drop(waker);
         if let Some(permit) = unused {
             contain_panic(|| queue.throttle.rollback(permit));
@@ -264,55 +230,107 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     }
 }
 
-/// Adds a waiter. Returns its waker if the queue must be driven first: the drive may serve the
-/// waiter, and then need not wake it.
+/// Adds a waiter. Returns its permit or error if it is refused or served at once.
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
     request: &mut EntryRequest,
-    methods: &EnterMethods<T>,
-    waker: Waker,
-) -> Result<(WaiterId, Option<Waker>), AcquireError> {
+    many: Option<&EnterMany<T>>,
+    joined_as: &mut Option<WaiterId>,
+    waker: &Waker,
+) -> Option<EnterResult<T>> {
     let queue = Arc::clone(&handle.queue);
     // If there is no room, the waker is dropped after the lock.
-    let mut waker = Some(waker);
+    let mut unstored = Some(waker.clone());
     let since = queue.clock.now();
-    let (knew_rates, mut joined) = (queue.has_rates(), queue.tick_of_rates(since));
-    if let Some(enter_many) = methods.enter_many {
-        queue.enter_many.get_or_init(|| enter_many);
+    let joined = || {
+        queue
+            .arrival()
+            .unwrap_or_else(|| queue.tick_of_rates(since))
+    };
+    let (knew_rates, mut tick) = (queue.has_rates(), joined());
+    if let Some(many) = many {
+        queue.enter_many.get_or_init(|| many.enter);
     }
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();
     // A class that is not in use yet may be forgotten again immediately.
     while handle.entry.is_detached() {
         drop(locked);
-        *handle = QueueClass::attach(Arc::clone(handle))?;
+        match QueueClass::attach(Arc::clone(handle)) {
+            Ok(attached) => *handle = attached,
+            Err(full) => return Some(Err(full)),
+        }
         locked = queue.lock();
     }
     if !knew_rates && queue.has_rates() {
-        joined = queue.tick_of_rates(since);
+        tick = joined();
     }
     request.runtime = locked.current_runtime;
-    let runtime = request.runtime;
-    let elsewhere = Elsewhere { runtime, joined };
+    let (runtime, joined) = (request.runtime, tick);
     let is_elsewhere = runtime.is_some() || joined != since;
+    let elsewhere = is_elsewhere.then_some(Elsewhere { runtime, joined });
     let waiter = || Waiter {
         cost: request.cost,
         since,
-        waker: waker.take(),
+        waker: unstored.take(),
     };
-    let joined = locked.schedule.join(
-        &handle.entry,
-        waiter,
-        is_elsewhere.then_some(elsewhere),
-        &mut wakes,
-    );
-    let joined = joined.map(|id| {
-        let waiter = locked.needs_drive().then(|| locked.schedule.waiter(id));
-        (id, waiter.flatten().and_then(|waiter| waiter.waker.take()))
-    });
-    drop(locked);
-    wakes.wake_all();
-    joined
+    let schedule = &mut locked.schedule;
+    let id = match schedule.join(&handle.entry, waiter, elsewhere, &mut wakes) {
+        Ok(id) => *joined_as.insert(id),
+        Err(full) => return Some(Err(full)),
+    };
+    if !locked.needs_drive() {
+        drop(locked);
+        wakes.wake_all();
+        return None;
+    }
+    // The drive may serve the waiter, and then need not wake it.
+    let waiter = locked.schedule.waiter(id);
+    unstored = waiter.and_then(|waiter| waiter.waker.take());
+    if let Some(tick) = queue.arrival() {
+        locked.continue_from(tick);
+    }
+    locked = queue.drive(locked, &mut wakes);
+    queue.collect(locked, &mut wakes, id, (unstored, waker))
+}
+
+impl<T: Queueable, K: ClassKey> Shared<T, K> {
+    /// Unlocks and wakes, after a drive. Returns the permit or error of a waiter, or stores its waker:
+    /// the first, or a clone of the second.
+    fn collect<'a>(
+        &'a self,
+        mut locked: MutexGuard<'a, Locked<T, K>>,
+        wakes: &mut WakeList,
+        id: WaiterId,
+        (mut unstored, waker): (Option<Waker>, &Waker),
+    ) -> Option<EnterResult<T>> {
+        let result = loop {
+            let Some(waiter) = locked.schedule.waiter(id) else {
+                let result = locked.schedule.collect(id);
+                break Some(result.expect("it was served"));
+            };
+            let stored = &mut waiter.waker;
+            let is_stored = |stored: &Waker| stored.will_wake(waker);
+            if stored.as_ref().is_some_and(is_stored) {
+                break None;
+            }
+            if unstored.is_some() {
+                // The old one is dropped after the lock.
+                std::mem::swap(stored, &mut unstored);
+                break None;
+            }
+            drop(locked);
+            unstored = Some(waker.clone());
+            locked = self.lock();
+        };
+        let yields = result.is_none() && locked.poll_wanted && locked.needs_drive();
+        drop(locked);
+        wakes.wake_all();
+        if yields {
+            waker.wake_by_ref();
+        }
+        result
+    }
 }
 
 impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
@@ -323,16 +341,18 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         let Some(mut handle) = self.handle.take() else {
             panic!("polled again after it was ready");
         };
-        if self.id.is_none() && !(handle.queue.has_rates() && is_entrant()) {
+        if self.id.is_none() && !(is_entrant() && handle.queue.has_rates()) {
             let held;
             (handle, held) = QueueClass::try_hold(handle)?;
             if held {
                 let release = ReleaseOnDrop(&handle);
-                if let Some(inner) =
-                    (self.methods.enter_now)(&handle.queue.throttle, self.request.cost)
-                {
+                let throttle = &handle.queue.throttle;
+                let inner = match self.many {
+                    None => throttle.enter_now(),
+                    Some(many) => (many.enter_now)(throttle, self.request.cost),
+                };
+                if inner.is_some() {
                     std::mem::forget(release);
-                    let inner = Some(inner);
                     return Poll::Ready(Ok(FairPermit { handle, inner }));
                 }
             }

@@ -10,7 +10,8 @@
 //! 2. One thread at a time is in `drive`, and has taken the entrant out. Another call sets
 //!    `woken_again`, and the first thread then looks again before it leaves. It also looks again if
 //!    the cost of the waiter that goes next has changed. So a throttle may wake inside its own
-//!    poll, and threads may wake at once.
+//!    poll, and threads may wake at once. `drive` begins and ends under the lock, so the caller acts
+//!    on the outcome without locking again.
 //! 3. The throttle is entered, polled and left, permits are rolled back, and wakers are called,
 //!    cloned and dropped outside the lock. A panic of the throttle is caught: the entrant is
 //!    dropped, and the waiter that goes next gets `Closed`, if it asks for the cost of the call
@@ -24,7 +25,9 @@
 //!    as for its own waiters. The same holds if the entrant leaves and enters again, for another
 //!    cost. But an entry is as of a tick only if its waiter, or an earlier one that still waits,
 //!    had joined at that tick. The ticks go [beside the throttle](crate::wait), as hints, so they reach
-//!    the rates in every composition. A queue behind this one is told, and reports, in the same way.
+//!    the rates in every composition. A queue behind this one is told, and reports, in the same way: the
+//!    entrant of this one joins it as of its tick. Only that join reads the tick. Other code inside the poll of
+//!    an entrant, such as a wake or the drop of a permit, may drive a queue too, which then enters as of now.
 //! 6. Some throttles wake under a lock of theirs, and polling them there would deadlock. Unless a
 //!    throttle declares that it does not ([`Throttle::polling`]), the next waiter is
 //!    woken, and drives when it is polled, unless another call of the queue does so first. The
@@ -50,9 +53,11 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
+use pin_project_lite::pin_project;
+
 use super::class::Class;
 use super::entry::Entry;
-use super::schedule::{Enter, EnterResult, EntryRequest, Schedule, WaiterId};
+use super::schedule::{Enter, EntryRequest, Schedule, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::Throttle;
 use crate::concurrency::{OwnedPermit, Semaphore};
@@ -61,7 +66,7 @@ use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
 use crate::throttle::Polling;
 use crate::time::{Clock, RuntimeId, Tick, current_home, within};
-use crate::wait::{Arrival, Polled, Waiting, arrival_on, poll_entrant, report_arrival};
+use crate::wait::{Arrival, Polled, Waiting, arrival_on, is_entrant, poll_entrant, report_arrival};
 use crate::wait_queue::WakeList;
 
 /// The number of times that a throttle may wake inside its poll before a task has to yield for it.
@@ -90,12 +95,12 @@ pub(super) struct Shared<T: Throttle, K> {
 pub(super) struct Locked<T: Throttle, K> {
     pub(super) schedule: Schedule<T, K>,
     /// The entrant, unless a thread polls it.
-    entrant: Option<Entrant<T>>,
+    entrant: Option<Pin<Box<Entrant<T>>>>,
     woken_again: bool,
     /// The tick of the last charge, for a queue in front of this one.
     charged: Option<Tick>,
     /// Whether the entrant was woken, and the next polled waiter drives.
-    poll_wanted: bool,
+    pub(super) poll_wanted: bool,
     /// The runtime of the thread that has locked the queue, if the throttle has a state for each.
     pub(super) current_runtime: Option<RuntimeId>,
 }
@@ -117,6 +122,17 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
         leaves || polls && (next.runtime == self.current_runtime || self.schedule.is_parked(id))
     }
 
+    /// Continues after the charge of the queue whose entrant the caller is, unless somebody of this queue was
+    /// charged since there are waiters. The caller has just joined, as of this tick.
+    pub(super) fn continue_from(&mut self, arrived: Tick) {
+        let runtime = self.current_runtime;
+        let entrant = self.entrant.as_mut().filter(|it| it.request.is_none());
+        if let Some(entrant) = entrant {
+            entrant.as_mut().forget_other_runtime(runtime);
+            entrant.as_mut().project().charged.get_or_insert(arrived);
+        }
+    }
+
     /// Records that a waiter that was not served is polled here.
     pub(super) fn record_poll(&mut self, id: WaiterId, request: &mut EntryRequest) {
         if request.runtime == self.current_runtime {
@@ -127,42 +143,48 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
             self.schedule.move_to(id, request.runtime);
         }
     }
-
-    /// Takes the permit or error of a waiter, if it was served and no poll is wanted. The thread
-    /// that served it has already chosen the next waiter.
-    pub(super) fn collect(&mut self, id: WaiterId) -> Option<EnterResult<T>> {
-        if self.poll_wanted {
-            return None;
-        }
-        self.schedule.collect(id)
-    }
 }
 
-/// The future in the throttle's queue. Its memory is reused.
-struct Entrant<T: Throttle> {
-    enter: Pin<Box<Option<Waiting<T::Enter>>>>,
-    /// What it waits for.
-    request: Option<EntryRequest>,
-    /// The runtime of the last entry.
-    runtime: Option<RuntimeId>,
-    /// The tick of the last charge, or of the entry for the first waiter, on the clock of the rates. It
-    /// is forgotten when no waiter is left that could have entered earlier.
-    charged: Option<Tick>,
-    /// The chosen waiter that joined first, while it waits, and the tick at which it joined.
-    earliest: Option<(WaiterId, Tick)>,
+pin_project! {
+    /// The future in the throttle's queue. Its memory is reused.
+    struct Entrant<T: Throttle> {
+        #[pin]
+        enter: Option<Waiting<T::Enter>>,
+        // What it waits for.
+        request: Option<EntryRequest>,
+        // The runtime of the last entry.
+        runtime: Option<RuntimeId>,
+        // The tick of the last charge, or of the entry for the first waiter, on the clock of the rates. It
+        // is forgotten when no waiter is left that could have entered earlier.
+        charged: Option<Tick>,
+        // The chosen waiter that joined first, while it waits, and the tick at which it joined.
+        earliest: Option<(WaiterId, Tick)>,
+    }
 }
 
 impl<T: Throttle> Entrant<T> {
+    fn new() -> Self {
+        Self {
+            enter: None,
+            request: None,
+            runtime: None,
+            charged: None,
+            earliest: None,
+        }
+    }
+
     /// Leaves the throttle's queue.
-    fn leave(&mut self) {
-        self.request = None;
-        contain_panic(|| self.enter.set(None));
+    fn leave(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        *this.request = None;
+        contain_panic(|| this.enter.set(None));
     }
 
     /// Forgets the ticks of another runtime.
-    fn forget_other_runtime(&mut self, runtime: Option<RuntimeId>) {
-        if std::mem::replace(&mut self.runtime, runtime) != runtime {
-            (self.charged, self.earliest) = (None, None);
+    fn forget_other_runtime(self: Pin<&mut Self>, runtime: Option<RuntimeId>) {
+        let this = self.project();
+        if std::mem::replace(this.runtime, runtime) != runtime {
+            (*this.charged, *this.earliest) = (None, None);
         }
     }
 
@@ -172,7 +194,7 @@ impl<T: Throttle> Entrant<T> {
     where
         T: Queueable,
     {
-        let enter = self.enter.as_ref().as_pin_ref().map(Pin::get_ref);
+        let enter = self.enter.as_ref();
         let enter = enter.and_then(|enter| (&**enter as &dyn Any).downcast_ref());
         let permit: Option<&OwnedPermit> = (permit as &dyn Any).downcast_ref();
         matches!((permit, enter), (Some(permit), Some(enter)) if permit.is_for_only(enter))
@@ -180,12 +202,12 @@ impl<T: Throttle> Entrant<T> {
 
     /// Returns the tick at which the chosen waiter joined, or that of the earliest one
     /// that was chosen before and still waits.
-    fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: WaiterId) -> Tick {
+    fn joined<K: Eq>(self: Pin<&mut Self>, schedule: &mut Schedule<T, K>, next: WaiterId) -> Tick {
         let next = (next, schedule.joined(next));
         let mut waits = |id| schedule.waiter(id).is_some();
-        let earliest = self.earliest;
+        let earliest = self.project().earliest;
         let earlier = earliest.filter(|(id, tick)| *tick < next.1 && waits(*id));
-        let (_, joined) = *self.earliest.insert(earlier.unwrap_or(next));
+        let (_, joined) = *earliest.insert(earlier.unwrap_or(next));
         joined
     }
 }
@@ -195,13 +217,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         let contended = Arc::new(AtomicUsize::new(0));
         let locked = Locked {
             schedule: Schedule::new(Arc::clone(&contended)),
-            entrant: Some(Entrant {
-                enter: Box::pin(None),
-                request: None,
-                runtime: None,
-                charged: None,
-                earliest: None,
-            }),
+            entrant: Some(Box::pin(Entrant::new())),
             woken_again: false,
             charged: None,
             poll_wanted: false,
@@ -222,10 +238,12 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     }
 
     /// Locks the queue. It reads the clock only if somebody's turn depends on it.
+    #[inline(always)]
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
-        let home = self.polling.depends_on_runtime.then(current_home).flatten();
+        let depends_on_runtime = self.polling.depends_on_runtime;
+        let runtime = depends_on_runtime.then(current_runtime).flatten();
         let mut locked = lock(&self.locked);
-        locked.current_runtime = home.map(|home| home.id);
+        locked.current_runtime = runtime;
         if locked.schedule.is_timed() {
             locked.schedule.set_now(self.clock.now());
         }
@@ -233,26 +251,31 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     }
 
     /// Polls the entrant and hands over its permits and errors, until it has to wait, or no waiter
-    /// is left.
-    pub(super) fn drive(self: &Arc<Self>) {
-        let mut locked = self.lock();
+    /// is left. The lock is released meanwhile, and held when this returns; the caller then
+    /// unlocks and wakes.
+    pub(super) fn drive<'a>(
+        self: &'a Arc<Self>,
+        mut locked: MutexGuard<'a, Locked<T, K>>,
+        wakes: &mut WakeList,
+    ) -> MutexGuard<'a, Locked<T, K>> {
         let Some(mut entrant) = locked.entrant.take() else {
             locked.woken_again = true;
-            return;
+            return locked;
         };
         locked.poll_wanted = false;
-        let (mut wakes, mut polls, mut served) = (WakeList::new(), 0, 0);
+        let (mut polls, mut served) = (0, 0);
         loop {
             locked.woken_again = false;
             let next = locked.schedule.next();
             if entrant.request.is_some() && entrant.request != next.map(|(_, request)| request) {
                 drop(locked);
-                entrant.leave();
+                wakes.wake_all();
+                entrant.as_mut().leave();
                 locked = self.lock();
                 continue;
             }
             let Some((id, request)) = next else {
-                entrant.charged = None;
+                *entrant.as_mut().project().charged = None;
                 break;
             };
             let is_here = request.runtime == locked.current_runtime;
@@ -260,17 +283,20 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 locked.poll_wanted = true;
                 break;
             }
-            entrant.forget_other_runtime(request.runtime);
-            let joined = entrant.joined(&mut locked.schedule, id);
+            entrant.as_mut().forget_other_runtime(request.runtime);
+            let joined = entrant.as_mut().joined(&mut locked.schedule, id);
             drop(locked);
             wakes.wake_all();
-            let knew_clock = self.rates.get().is_some();
-            let mut poll = || self.poll(&mut entrant, request, joined);
-            let polled = is_here.then(&mut poll);
-            let polled = polled.or_else(|| within(request.runtime, poll));
+            let knew_clock = self.has_rates();
+            let mut poll = || self.poll(entrant.as_mut(), request, joined);
+            let polled = if is_here {
+                Some(poll())
+            } else {
+                within(request.runtime, poll)
+            };
             locked = self.lock();
             locked.charged = entrant.charged;
-            if !knew_clock && self.rates.get().is_some() {
+            if !knew_clock && self.has_rates() {
                 locked.schedule.set_clock_known();
             }
             let is_polled = polled.is_some();
@@ -282,7 +308,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 Poll::Ready(result) => {
                     polls = 0;
                     served += 1;
-                    if let Some(unused) = locked.schedule.hand_over(request, result, &mut wakes) {
+                    if let Some(unused) = locked.schedule.hand_over(request, result, wakes) {
                         drop(locked);
                         contain_panic(|| self.throttle.rollback(unused));
                         locked = self.lock();
@@ -306,49 +332,47 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         if locked.poll_wanted {
             wakes.push(locked.schedule.take_next_waker());
         }
-        drop(locked);
-        wakes.wake_all();
+        locked
     }
 
     /// Polls the entrant, and leaves the throttle's queue when it is ready. If the entrant does not
-    /// wait yet, it enters as of the previous charge, but not as of a tick before `joined`. If the
-    /// caller is the entrant of another queue, and nobody was charged before, its arrival counts.
+    /// wait yet, it enters as of the previous charge, but not as of a tick before `joined`.
     fn poll(
         self: &Arc<Self>,
-        entrant: &mut Entrant<T>,
+        mut entrant: Pin<&mut Entrant<T>>,
         request: EntryRequest,
         joined: Tick,
     ) -> Polled<T::Permit> {
-        entrant.request = Some(request);
-        let is_new = entrant.enter.is_none();
-        let rates = self.rates.get().filter(|_| is_new);
-        let arrived = rates.and_then(|rates| {
-            let charged = entrant.charged.or_else(|| arrival_on(rates))?;
-            let (clock, tick) = (rates.id(), charged.max(joined));
-            Some(Arrival { clock, tick })
+        let mut this = entrant.as_mut().project();
+        *this.request = Some(request);
+        let is_new = this.enter.is_none();
+        let known = self.rates.get().map(Clock::id);
+        let arrived = known.filter(|_| is_new).zip(*this.charged);
+        let arrived = arrived.map(|(clock, charged)| Arrival {
+            clock,
+            tick: charged.max(joined),
         });
+        let mut polled = Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
         let poll = || {
             if is_new {
                 let enter = match request.cost {
                     1 => self.throttle.enter(),
                     n => self.enter_many.get().expect("it was asked for")(&self.throttle, n),
                 };
-                entrant.enter.set(Some(enter));
+                this.enter.set(Some(enter));
             }
             let waker = Waker::from(Arc::clone(self));
-            let enter = entrant.enter.as_mut().as_pin_mut();
-            enter
-                .expect("it has entered")
-                .poll(&mut Context::from_waker(&waker))
+            let enter = this.enter.as_mut().as_pin_mut();
+            let enter = enter.expect("it has entered");
+            polled = enter.poll(&mut Context::from_waker(&waker));
         };
-        let (polled, reported) = poll_entrant(arrived, &self.rates, || contain_panic(poll));
-        let closed = || Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
-        let polled = polled.unwrap_or_else(closed);
-        if let (Some(Arrival { clock, tick }), Some(rates)) = (reported, self.rates.get()) {
-            entrant.charged = (clock == rates.id()).then_some(tick);
+        let (_, reported) = poll_entrant(arrived, &self.rates, || contain_panic(poll));
+        if let Some(Arrival { clock, tick }) = reported {
+            let known = known.or_else(|| self.rates.get().map(Clock::id));
+            *this.charged = (known == Some(clock)).then_some(tick);
         } else if !is_new && polled.is_ready() {
             // It has waited for something else since its charge, for example for a slot: that is no lateness.
-            entrant.charged = None;
+            *this.charged = None;
         }
         if polled.is_ready() {
             entrant.leave();
@@ -356,14 +380,23 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         polled
     }
 
-    /// Returns the current tick of the rates behind the throttle; for the entrant of another queue, that as
-    /// of which it has arrived. `now` is the current tick of the queue's own clock.
+    /// Returns the tick as of which the caller has arrived at the rates behind the throttle, if it is the
+    /// entrant of another queue.
+    #[inline(always)]
+    pub(super) fn arrival(&self) -> Option<Tick> {
+        if !is_entrant() {
+            return None;
+        }
+        arrival_on(self.rates.get()?)
+    }
+
+    /// Returns the current tick of the rates behind the throttle. `now` is the current tick of the queue's own
+    /// clock.
     pub(super) fn tick_of_rates(&self, now: Tick) -> Tick {
-        let Some(clock) = self.rates.get() else {
-            return now;
-        };
-        let is_own = clock.id() == self.clock.id();
-        arrival_on(clock).unwrap_or_else(|| if is_own { now } else { clock.now() })
+        match self.rates.get() {
+            Some(clock) if clock.id() != self.clock.id() => clock.now(),
+            _ => now,
+        }
     }
 
     /// Returns whether the throttle has rates, as far as it is known.
@@ -407,38 +440,43 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             }
             (permit, _) => permit,
         };
-        self.unlock(locked, wakes);
+        self.unlock(locked, &mut wakes);
         kept
     }
 
-    /// Unlocks, wakes, and drives if the waiter that goes next has changed.
-    pub(super) fn unlock(
-        self: &Arc<Self>,
-        locked: MutexGuard<'_, Locked<T, K>>,
-        mut wakes: WakeList,
+    /// Drives if the waiter that goes next has changed. Unlocks, and wakes.
+    pub(super) fn unlock<'a>(
+        self: &'a Arc<Self>,
+        mut locked: MutexGuard<'a, Locked<T, K>>,
+        wakes: &mut WakeList,
     ) {
-        let drive = locked.needs_drive();
+        if locked.needs_drive() {
+            locked = self.drive(locked, wakes);
+        }
         drop(locked);
         wakes.wake_all();
-        if drive {
-            self.drive();
-        }
     }
 }
 
 impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
     fn wake(self: Arc<Self>) {
+        let (mut locked, mut wakes) = (self.lock(), WakeList::new());
         if self.polling.is_by_wakers() {
-            return self.drive();
-        }
-        let mut wakes = WakeList::new();
-        let mut locked = self.lock();
-        locked.woken_again = true;
-        if locked.entrant.is_some() {
-            locked.poll_wanted = true;
-            wakes.push(locked.schedule.take_next_waker());
+            locked = self.drive(locked, &mut wakes);
+        } else {
+            locked.woken_again = true;
+            if locked.entrant.is_some() {
+                locked.poll_wanted = true;
+                wakes.push(locked.schedule.take_next_waker());
+            }
         }
         drop(locked);
         wakes.wake_all();
     }
+}
+
+/// Returns the current runtime, unless it has ended.
+#[cold]
+fn current_runtime() -> Option<RuntimeId> {
+    current_home().map(|home| home.id)
 }

@@ -56,6 +56,8 @@ pub(super) struct Schedule<T: Throttle, K> {
     pub(super) aging: Option<Duration>,
     /// The table of classes. No class leaves it, but another class may replace it.
     pub(super) classes: Vec<ClassState<K>>,
+    /// The memory of the class that had waiters last, without any.
+    spare: BTreeMap<u64, Waiter>,
     /// Indices into `classes`.
     by_key: HashTable<usize>,
     /// The class that is checked next, to make room.
@@ -98,6 +100,8 @@ pub(super) struct ClassState<K> {
     pub(super) entry: Arc<Entry<K>>,
     /// Its waiters by number, the oldest first.
     pub(super) waiters: BTreeMap<u64, Waiter>,
+    /// The waiter that goes next, while the class has a rank.
+    next: NextWaiter,
     /// The virtual start time of the next grant, without what is missing from the deposit.
     start: u128,
     /// The largest cost of its grants since it was added to the table: it has paid for one such grant
@@ -120,6 +124,15 @@ pub(super) struct Waiter {
     /// The tick at which it joined, on the clock of the queue.
     pub(super) since: Tick,
     pub(super) waker: Option<Waker>,
+}
+
+/// The number of the waiter of a class that goes next, its cost, and the tick at which it joined on the clock of
+/// the queue.
+#[derive(Clone, Copy, Default)]
+struct NextWaiter {
+    number: u64,
+    cost: u64,
+    since: Tick,
 }
 
 /// The runtime of a waiter, and the tick at which it joined on the clock of the rates, if there is a runtime or that
@@ -152,6 +165,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             max_waiters: usize::MAX,
             aging: None,
             classes: Vec::new(),
+            spare: BTreeMap::new(),
             by_key: HashTable::new(),
             hand: 0,
             waiting: 0,
@@ -201,6 +215,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let state = ClassState {
             entry: Arc::clone(entry),
             waiters: BTreeMap::new(),
+            next: NextWaiter::default(),
             start: 0,
             deposit: 0,
         };
@@ -290,14 +305,15 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.waiting += 1;
         let number = self.last_number;
         let waiters = &mut self.classes[index].waiters;
-        waiters.insert(number, waiter());
-        elsewhere.map(|it| self.elsewhere.insert(number, it));
-        let waiters = &self.classes[index].waiters;
-        if waiters.len() == 1 {
+        let is_first = waiters.is_empty();
+        if is_first {
+            std::mem::swap(waiters, &mut self.spare);
             entry.set_notice(true);
         }
+        waiters.insert(number, waiter());
+        elsewhere.map(|it| self.elsewhere.insert(number, it));
         // The newest may be the one that goes next.
-        if waiters.len() == 1 || entry.class.adaptive_lifo.is_some() {
+        if is_first || entry.class.adaptive_lifo.is_some() {
             self.rank(index);
         }
         Ok(WaiterId { index, number })
@@ -335,14 +351,14 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.elsewhere(number)?.runtime
     }
 
-    /// Returns the tick at which a waiter joined, on the clock of the rates.
-    pub(super) fn joined(&self, id: WaiterId) -> Tick {
-        if let Some(elsewhere) = self.elsewhere(id.number) {
+    /// Returns the tick at which the waiter that goes next joined, on the clock of the rates.
+    pub(super) fn joined(&self, next: WaiterId) -> Tick {
+        if let Some(elsewhere) = self.elsewhere(next.number) {
             return elsewhere.joined;
         }
-        let waiter = self.classes[id.index].waiters.get(&id.number);
-        let waiter = waiter.filter(|_| id.number > self.before_clock);
-        waiter.map_or(Tick::default(), |waiter| waiter.since)
+        let has_clock = next.number > self.before_clock;
+        let since = has_clock.then(|| self.classes[next.index].next.since);
+        since.unwrap_or_default()
     }
 
     /// Takes the waker of the waiter that goes next.
@@ -396,8 +412,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             None => waiters.remove(&id.number)?,
         };
         if waiters.is_empty() {
-            // A class without waiters has no memory for them.
-            *waiters = BTreeMap::new();
+            // A class without waiters has no memory for them; the next class that has one takes it over.
+            self.spare = std::mem::take(waiters);
         }
         self.waiting -= 1;
         if !self.elsewhere.is_empty() {
@@ -414,18 +430,9 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     #[inline]
     pub(super) fn next(&self) -> Option<(WaiterId, EntryRequest)> {
         let (_, index) = self.eligible.first()?;
-        let (&number, waiter) = self.next_of(&self.classes[index])?;
-        let (cost, runtime) = (waiter.cost, self.runtime_of(number));
+        let NextWaiter { number, cost, .. } = self.classes[index].next;
+        let runtime = self.runtime_of(number);
         Some((WaiterId { index, number }, EntryRequest { cost, runtime }))
-    }
-
-    /// Returns the waiter of a class that goes next, with its number.
-    fn next_of<'a>(&self, class: &'a ClassState<K>) -> Option<(&'a u64, &'a Waiter)> {
-        if self.is_lifo(class) {
-            class.waiters.last_key_value()
-        } else {
-            class.waiters.first_key_value()
-        }
     }
 
     /// Handles the return of a permit of a class.
@@ -470,23 +477,25 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         })
     }
 
-    /// Computes the rank of a class from its state, after any change of that state.
+    /// Computes the rank of a class, and the waiter of it that goes next, from its state, after any
+    /// change of that state.
     fn rank(&mut self, index: usize) {
         let class = &self.classes[index];
-        let settings = class.entry.class;
         let (mut rank, mut promotion) = (None, None);
-        let next = self.next_of(class);
-        let cost = next.map_or(0, |(_, next)| next.cost);
-        let class = &mut self.classes[index];
         if let Some((&number, oldest)) = class.waiters.first_key_value() {
-            let (level, rises) = level(&settings, self.aging, oldest.since, self.now);
+            let newest = self.is_lifo(class).then(|| class.waiters.last_key_value());
+            let (&number_of_next, waiter) = newest.flatten().unwrap_or((&number, oldest));
+            let next = NextWaiter {
+                number: number_of_next,
+                cost: waiter.cost,
+                since: waiter.since,
+            };
+            let entry = &class.entry;
+            let settings = &entry.class;
+            let (level, rises) = level(settings, self.aging, oldest.since, self.now);
             promotion = rises;
-            let held = class.entry.held();
+            let held = entry.held();
             if held < settings.max_concurrency.into() {
-                if !self.eligible.contains(index) {
-                    let virtual_time = self.virtual_times[usize::from(settings.priority)];
-                    class.start = class.start.max(virtual_time);
-                }
                 let share = match self.share {
                     // Two different fractions differ by at least 2^-64.
                     Share::ByConcurrency => per_weight(u128::from(held) << 64, settings.weight),
@@ -494,14 +503,22 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
                 };
                 let levels = u128::from(u16::from_be_bytes([!level, settings.priority])) << SHARE;
                 let share = share.min((1 << SHARE) - 1);
-                let (_, start) = class.start_for(cost, &self.share);
+                let virtual_time = self.virtual_times[usize::from(settings.priority)];
+                let class = &mut self.classes[index];
+                class.next = next;
+                if !self.eligible.contains(index) {
+                    class.start = class.start.max(virtual_time);
+                }
+                let (_, start) = class.start_for(next.cost, &self.share);
                 rank = Some((levels | share, start, number));
             }
         } else {
             class.entry.set_notice(false);
         }
         self.eligible.set(index, rank);
-        self.promotions.set(index, promotion);
+        if self.is_timed() {
+            self.promotions.set(index, promotion);
+        }
         let contended = usize::from(self.eligible.first().is_some());
         // Relaxed: a newcomer that misses a change meets the throttle's own queue.
         if self.contended.load(Ordering::Relaxed) != contended {

@@ -37,10 +37,6 @@ impl<R: Ord + Copy> Tournament<R> {
     /// Sets the rank of a class; `None` removes it.
     pub(super) fn set(&mut self, class: usize, rank: Option<R>) {
         if class >= self.ranks.len() {
-            // Without aging, one of the two trees stays empty.
-            if rank.is_none() {
-                return;
-            }
             let count = (class + 1).next_power_of_two();
             self.ranks.resize(count, None);
             let leaves = 0..count;

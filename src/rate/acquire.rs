@@ -156,7 +156,7 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.call.is_new() && !is_entrant() {
+        if !is_entrant() && self.call.is_new() {
             let (cost, state) = (self.call.cost, self.source.state());
             match state.decide_now(cost) {
                 Decided::Charged(charge) => {
@@ -250,59 +250,62 @@ impl Call {
     ) -> Poll<Result<Charge, AcquireError>> {
         let (cost, config) = (self.cost, &state.config);
         let waker = waker.clone();
-        let mut locked = state.lock_on_time();
-        let now = locked.now;
-        self.stage = Stage::Over;
         let is_entrant = is_entrant();
-        let mut came = now;
-        // A caller that costs nothing is never late.
-        if is_entrant && cost > 0 {
-            came = arrival_on(&config.clock).map_or(now, |tick| now.min(tick));
-        }
-        locked.check(cost)?;
-        let admitted = if came < now {
-            locked.admit_as_of(cost, came)
-        } else {
-            locked.admit(cost)
-        };
-        let due = match admitted {
-            Ok(charge) => {
-                drop(locked);
-                if is_entrant {
-                    charge.report(&config.clock);
-                }
-                return Poll::Ready(Ok(charge));
+        // The guard is large, and a block drops it where it is.
+        let (came, alone) = {
+            let mut locked = state.lock_on_time();
+            let now = locked.now;
+            self.stage = Stage::Over;
+            let mut came = now;
+            // A caller that costs nothing is never late.
+            if is_entrant && cost > 0 {
+                came = arrival_on(&config.clock).map_or(now, |tick| now.min(tick));
             }
-            Err(due) => due,
+            locked.check(cost)?;
+            let admitted = if came < now {
+                locked.admit_as_of(cost, came)
+            } else {
+                locked.admit(cost)
+            };
+            let due = match admitted {
+                Ok(charge) => {
+                    drop(locked);
+                    if is_entrant {
+                        charge.report(&config.clock);
+                    }
+                    return Poll::Ready(Ok(charge));
+                }
+                Err(due) => due,
+            };
+            let waiting = locked.waiters.len();
+            if waiting >= config.max_waiters {
+                // The time until the head is due; or, if no call may wait, until this call is due.
+                let free = locked.next_due().unwrap_or(due);
+                let refused = locked.refusal(ErrorKind::QueueFull, free);
+                return Poll::Ready(Err(refused));
+            }
+            // A hold may be settled while the call waits.
+            let soonest = if locked.ledger.has_holds() {
+                locked.ledger.due_without_holds(locked.queued, cost)
+            } else {
+                due
+            };
+            let after = wait_for(soonest, now);
+            if remaining_timeout().is_some_and(|budget| after > budget) {
+                return Poll::Ready(Err(AcquireError::would_take(after)));
+            }
+            if config.clock.has_ended() {
+                return Poll::Ready(Err(AcquireError::new(ErrorKind::RuntimeEnded)));
+            }
+            let id = locked.push(cost, came, waker);
+            // This comes before anything that may panic, so that drop finds the slot.
+            self.stage = Stage::Waiting(Waiter {
+                id: Some(id),
+                state: Arc::clone(state),
+            });
+            let alone = (waiting == 0).then(|| locked.due_of_timer()).flatten();
+            (came, alone)
         };
-        let waiting = locked.waiters.len();
-        if waiting >= config.max_waiters {
-            // The time until the head is due; or, if no call may wait, until this call is due.
-            let free = locked.next_due().unwrap_or(due);
-            let refused = locked.refusal(ErrorKind::QueueFull, free);
-            return Poll::Ready(Err(refused));
-        }
-        // A hold may be settled while the call waits.
-        let soonest = if locked.ledger.has_holds() {
-            locked.ledger.due_without_holds(locked.queued, cost)
-        } else {
-            due
-        };
-        let after = wait_for(soonest, now);
-        if remaining_timeout().is_some_and(|budget| after > budget) {
-            return Poll::Ready(Err(AcquireError::would_take(after)));
-        }
-        if config.clock.has_ended() {
-            return Poll::Ready(Err(AcquireError::new(ErrorKind::RuntimeEnded)));
-        }
-        let id = locked.push(cost, came, waker);
-        // This comes before anything that may panic, so that drop finds the slot.
-        self.stage = Stage::Waiting(Waiter {
-            id: Some(id),
-            state: Arc::clone(state),
-        });
-        let alone = (waiting == 0).then(|| locked.due_of_timer()).flatten();
-        drop(locked);
         report_clock(&config.clock);
         if is_entrant {
             report_arrival(&config.clock, came);

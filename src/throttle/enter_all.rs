@@ -22,15 +22,6 @@ use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::wait::{Polled, is_entrant};
 
-/// Enters a part if that needs no wait, unless the caller is the entrant of a fair queue, whose arrival counts.
-#[inline(always)]
-fn enter_now<T: Throttle>(part: &T) -> Option<T::Permit> {
-    if is_entrant() {
-        return None;
-    }
-    part.enter_now()
-}
-
 /// The parts of a composition after the first, whose permit is a `P`.
 pub trait Rest<P>: Throttle {
     /// The permits of all parts, in order.
@@ -62,7 +53,7 @@ impl<E> EnterLast<E> {
 
     #[inline(always)]
     pub(super) fn begin<T: Throttle<Enter = E>, R>(last: T, rest: R) -> Result<(T::Permit,), Self> {
-        match enter_now(&last) {
+        match last.enter_now() {
             Some(permit) => Ok((permit,)),
             None => Err(Self::new(&last, rest)),
         }
@@ -119,16 +110,21 @@ impl<A: Throttle, R: Rest<A::Permit>> EnterAll<A, R> {
     /// without room.
     #[inline(always)]
     pub(super) fn begin(first: A, rest: R) -> Result<R::Permits, Self> {
-        let Some(permit) = enter_now(&first) else {
-            let enter = first.enter().into_inner();
-            let parts = Some((first, rest));
-            return Err(Self::First { enter, parts });
+        let Some(permit) = first.enter_now() else {
+            return Err(Self::wait(first, rest));
         };
         let first = RollbackGuard::new(first, permit);
         match rest.begin() {
             Ok(rest) => Ok(R::prepend(first.disarm(), rest)),
             Err(enter) => Err(Self::Rest { enter, first }),
         }
+    }
+
+    /// Returns the wait that begins with the first part.
+    fn wait(first: A, rest: R) -> Self {
+        let enter = first.enter().into_inner();
+        let parts = Some((first, rest));
+        Self::First { enter, parts }
     }
 
     /// Waits for the parts that had no room. The caller combines the permits, so the ready path does not copy
@@ -145,7 +141,12 @@ impl<A: Throttle, R: Rest<A::Permit>> EnterAll<A, R> {
             self.set(Self::OVER);
             let permit = entered.map_err(|error| error.of_part(0))?;
             let first = RollbackGuard::new(first, permit);
-            match rest.begin() {
+            let begun = if is_entrant() {
+                Err(rest.enter().into_inner())
+            } else {
+                rest.begin()
+            };
+            match begun {
                 Ok(rest) => return Poll::Ready(Ok((first.disarm(), rest))),
                 Err(enter) => self.set(Self::Rest { enter, first }),
             }
@@ -171,7 +172,13 @@ impl<A: Throttle, R: Rest<A::Permit>> Future for EnterAll<A, R> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let EnterAllProjection::Start { parts } = self.as_mut().project() {
             let (first, rest) = parts.take().expect("polled again after it was ready");
-            match Self::begin(first, rest) {
+            // The arrival of the entrant of a fair queue counts, and only waits know it.
+            let begun = if is_entrant() {
+                Err(Self::wait(first, rest))
+            } else {
+                Self::begin(first, rest)
+            };
+            match begun {
                 Ok(permits) => return Poll::Ready(Ok(permits)),
                 Err(wait) => self.set(wait),
             }

@@ -14,7 +14,8 @@
 //!    reports it, so that the timeout runs on that clock.
 //! 4. An entrant goes from rate to rate, and its tick goes with it: it enters the next one, in the same poll, as of
 //!    the tick of the charge before. An entrant that has waited for anything else enters the next rate as of now.
-//!    A tick counts only on its own clock.
+//!    A tick counts only on its own clock. Code that runs inside the poll of an entrant and drives another queue,
+//!    such as a wake or the drop of a permit, does not read the tick: that queue enters its rates for its own waiters.
 //! 5. Entrants are charged only where their charge is reported: not by [`enter_now`](crate::Throttle::enter_now) of a
 //!    composition, and not without the lock. Otherwise the next entrant would be as of a tick before that charge.
 
@@ -27,13 +28,12 @@ use crate::sync::thread_local;
 use crate::time::{Clock, ClockId, Tick};
 
 thread_local! {
-    /// The number of waits that are being polled, each inside the one before.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The number of waits that are being polled, each inside the one before, above [`OUTSIDE`]. The upper half counts
+    /// the entrants among them, and the lower half starts with 0 at each.
+    static DEPTH: Cell<u64> = const { Cell::new(OUTSIDE) };
     /// The time that is left, and the depth at which it can be read.
-    static HINT: Cell<Option<(Duration, u32)>> = const { Cell::new(None) };
+    static HINT: Cell<Option<(Duration, u64)>> = const { Cell::new(None) };
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
-    /// The depth at which the wait of an entrant is polled, or [`NOBODY`].
-    static ENTRANT: Cell<u32> = const { Cell::new(NOBODY) };
     /// The tick as of which the entrant has arrived where it is now.
     static ARRIVAL: Cell<Option<Arrival>> = const { Cell::new(None) };
     /// Whether the queue asks for the clock of the rates, and the answer.
@@ -41,8 +41,9 @@ thread_local! {
     static RATES: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
-/// A depth that no poll has.
-const NOBODY: u32 = u32::MAX;
+/// The depth outside of all waits. The lower half is not 0: only the wait of an entrant has that, so a ready path
+/// compares with a constant.
+const OUTSIDE: u64 = 1;
 
 /// A tick, and the clock that it is of.
 #[derive(Clone, Copy)]
@@ -54,17 +55,17 @@ pub(crate) struct Arrival {
 // A wait may run in the destructor of another thread-local, when these are gone. It then has no hint.
 
 #[inline(always)]
-fn depth() -> u32 {
-    DEPTH.try_with(Cell::get).unwrap_or_default()
+fn depth() -> u64 {
+    DEPTH.try_with(Cell::get).unwrap_or(OUTSIDE)
 }
 
 #[inline(always)]
-fn set_depth(depth: u32) {
+fn set_depth(depth: u64) {
     let _ = DEPTH.try_with(|cell| cell.set(depth));
 }
 
 /// Replaces the hint.
-fn replace_hint(hint: Option<(Duration, u32)>) -> Option<(Duration, u32)> {
+fn replace_hint(hint: Option<(Duration, u64)>) -> Option<(Duration, u64)> {
     let replaced = HINT.try_with(|cell| cell.replace(hint));
     replaced.ok().flatten()
 }
@@ -88,7 +89,7 @@ impl Drop for Deeper {
 /// Restores the hint of an outer poll and the clock reported to it, also when the inner poll
 /// panics.
 struct Restore {
-    hint: Option<(Duration, u32)>,
+    hint: Option<(Duration, u64)>,
     clock: Option<Clock>,
 }
 
@@ -210,33 +211,35 @@ pub(crate) fn report_clock(clock: &Clock) {
     }
 }
 
-/// The hint of an outer entrant. Dropping it restores the hint, also when the inner poll panics.
-struct RestoreEntrant {
-    depth: u32,
+/// The depth and the arrival of an outer poll. Dropping it restores them, also when the inner poll panics.
+struct RestoreOuter {
+    /// What was added to the depth. It is subtracted again, because the threads of a loom model share the depth.
+    added: u64,
     arrival: Option<Arrival>,
     asks: bool,
 }
 
-impl RestoreEntrant {
-    /// Sets the hint of an entrant whose wait is polled next, one deeper.
+impl RestoreOuter {
+    /// Sets the hints of an entrant whose wait is polled next.
     #[inline(always)]
     fn new(arrival: Option<Arrival>, asks: bool) -> Self {
-        let next = depth().wrapping_add(1);
-        let depth = ENTRANT.try_with(|cell| cell.replace(next));
+        // The next poll is one deeper: the lower half is then 0.
+        let added = u64::from(!(depth() as u32));
+        set_depth(depth().wrapping_add(added));
         let arrival = ARRIVAL.try_with(|cell| cell.replace(arrival));
         let asks = ASKS.try_with(|cell| cell.replace(asks));
         Self {
-            depth: depth.unwrap_or(NOBODY),
+            added,
             arrival: arrival.ok().flatten(),
             asks: asks.unwrap_or_default(),
         }
     }
 }
 
-impl Drop for RestoreEntrant {
+impl Drop for RestoreOuter {
     #[inline(always)]
     fn drop(&mut self) {
-        let _ = ENTRANT.try_with(|cell| cell.set(self.depth));
+        set_depth(depth().wrapping_sub(self.added));
         let _ = ARRIVAL.try_with(|cell| cell.set(self.arrival));
         let _ = ASKS.try_with(|cell| cell.set(self.asks));
     }
@@ -252,7 +255,7 @@ pub(crate) fn poll_entrant<R>(
     poll: impl FnOnce() -> R,
 ) -> (R, Option<Arrival>) {
     let asks = rates.get().is_none();
-    let restore = RestoreEntrant::new(arrived, asks);
+    let restore = RestoreOuter::new(arrived, asks);
     let polled = poll();
     let reported = ARRIVAL.try_with(Cell::get).ok().flatten();
     drop(restore);
@@ -266,7 +269,7 @@ pub(crate) fn poll_entrant<R>(
 /// Returns whether the caller is the entrant of a fair queue.
 #[inline(always)]
 pub(crate) fn is_entrant() -> bool {
-    depth() == ENTRANT.try_with(Cell::get).unwrap_or(NOBODY)
+    depth() as u32 == 0
 }
 
 /// Returns the tick of this clock as of which the entrant has arrived, if it is not now.

@@ -5,12 +5,15 @@
 //! polled, after each millisecond.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::fair::{ClassHandle, FairQueue};
-use tollgate::throttle::BoxThrottle;
-use tollgate::time::ManualClock;
+use tollgate::fair::{Class, ClassHandle, FairQueue};
+use tollgate::rate::Charge;
+use tollgate::throttle::{BoxThrottle, Polling};
+use tollgate::time::{ManualClock, Tick};
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Clock, Quota, RateLimiter, Semaphore, Throttle, all};
 
@@ -206,4 +209,63 @@ fn acquire_after_a_wait_for_slots_behind_the_rate_is_not_made_up_for() {
     };
     // The charge of the first one is a second old, and that of the second one is now.
     assert_eq!(granted(&mut waiters), 2);
+}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// A limiter that runs a task inside the first poll of an entry.
+#[derive(Clone)]
+struct RunsATask(Arc<RateLimiter>, Arc<Mutex<Option<Task>>>);
+
+impl Throttle for RunsATask {
+    type Permit = Charge;
+    type Enter = Pin<Box<dyn Future<Output = Result<Charge, AcquireError>> + Send>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        let Self(rate, task) = self.clone();
+        let (mut wait, mut is_new) = (rate.enter().into_inner(), true);
+        Waiting::new(Box::pin(poll_fn(move |context| {
+            if std::mem::take(&mut is_new) {
+                let task = task.lock().unwrap().take();
+                task.into_iter().for_each(|task| task());
+            }
+            Pin::new(&mut wait).poll(context)
+        })))
+    }
+
+    fn polling(&self) -> Polling {
+        Polling::BY_WAKERS
+    }
+}
+
+/// The tick of an entrant is its own: another queue that runs inside its poll enters its rate as of now.
+#[test]
+fn drop_of_a_permit_inside_the_poll_of_another_queue_enters_as_of_now() {
+    let clock = Clock::manual();
+    let tick = |millis: u64| Tick::from_nanos(1_000_000 * millis);
+    let task = Arc::<Mutex<Option<Task>>>::default();
+    let outer = class(RunsATask(limiter(&clock, 100, 1), Arc::clone(&task)));
+    let one = Class::new().max_concurrency(1);
+    let inner = FairQueue::new(limiter(&clock, 100, 1))
+        .clock(&clock)
+        .classes(move |_| one);
+    let inner = ["a", "b"].map(|key| inner.class(key));
+
+    // Each queue has served a waiter on time, so it knows the clock of its rate.
+    let started = inner[0].try_acquire().unwrap();
+    assert_eq!(Waiter::new(outer.acquire()).granted().at(), tick(0));
+    let mut behind = [(); 3].map(|()| Waiter::parked(outer.acquire()));
+    let mut first = Waiter::parked(inner[1].acquire());
+    clock.advance(Duration::from_millis(10));
+    let held = first.granted();
+    assert_eq!((started.at(), held.at()), (tick(0), tick(10)));
+    assert!(behind[1].is_pending());
+
+    // Its class is at its maximum, and no timer runs for it.
+    let mut waits = Waiter::parked(inner[1].acquire());
+    *task.lock().unwrap() = Some(Box::new(move || drop(held)));
+    clock.advance_late(Duration::from_millis(10), || Duration::from_millis(5));
+    assert!(task.lock().unwrap().is_none());
+    assert_eq!(behind[1].granted().at(), tick(20));
+    assert_eq!(waits.granted().at(), tick(25));
 }
