@@ -21,7 +21,7 @@ use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
 use crate::keys;
-use crate::limit_set::LimitSet;
+use crate::limit_set::Parts;
 use crate::rate::Rule;
 use crate::script::MOST;
 use crate::store::Store;
@@ -268,9 +268,10 @@ impl Detector {
     }
 
     async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
-        let mut limits = LimitSet::new(&self.store);
+        let mut limits = Parts::new(&self.store);
         for (caller, _) in recorded {
-            limits.push(keys::caller(&self.keys, caller), self.rule, self.threshold);
+            let key = keys::caller(&self.keys, caller);
+            limits.push(key, self.rule, self.threshold, Algorithm::Gcra);
         }
         let costs = recorded.iter().map(|(_, n)| *n);
         let outcome = limits.outcome(0, &limits.call("charge", costs).await?)?;

@@ -27,6 +27,8 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A kind of limit.
 pub(crate) trait Limit: Sized + Send + Sync + 'static {
     type Permit: Send + 'static;
+    /// What a caller brings along, beside its cost.
+    type Brought: Default;
     /// The limit's data about a waiter.
     type Request: Send;
     /// The limit's data under the lock.
@@ -54,6 +56,9 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
 
     /// Called when a waiter leaves without a permit.
     fn on_leave(_state: &mut Self::State, _waiter: &Waiter<Self::Request, Self::Permit>) {}
+
+    /// Called when a waiter leaves that is not in the queue. It may have got its answer.
+    fn on_leave_elsewhere(_state: &mut Self::State, _number: u64) {}
 
     /// Admits the waiters whose time has come without a call. Returns when it has to be called again. While the
     /// driver calls, the first waiters of the queue keep their places.
@@ -113,6 +118,8 @@ pub(crate) struct State<L: Limit> {
     pub(crate) closed: bool,
     /// Permits to be returned without the lock.
     pub(crate) abandoned: Vec<L::Permit>,
+    /// The capacity when the driver last looked.
+    capacity: u64,
     pub(super) is_driven: bool,
 }
 
@@ -127,6 +134,7 @@ impl<L: Limit> Shared<L> {
                 own,
                 closed: false,
                 abandoned: Vec::new(),
+                capacity: u64::MAX,
                 is_driven: false,
             }),
             slot: DriverSlot::new(),
@@ -158,6 +166,12 @@ impl<L: Limit> Shared<L> {
 
     pub(crate) fn notify(&self) {
         self.notify.notify_one();
+    }
+
+    /// Records that a waiter has left. The waiters behind it may move up.
+    pub(super) fn leave(&self, number: u64) {
+        self.state().queue.left.push(number);
+        self.notify();
     }
 
     /// Changes the state under the lock, and then sends the replies. Returns permits that no caller
@@ -270,15 +284,24 @@ impl<L: Limit> Shared<L> {
 
     fn next(self: &Arc<Self>) -> Next {
         self.change(|state| {
-            L::serve(state, false);
-            // Waiters that have left, or cannot be admitted any more, leave the queue.
             let State { queue, own, .. } = state;
-            queue.answer(|_, waiter| {
-                let closed = state.closed || waiter.answer.is_closed();
-                let error = self.check(closed, own, waiter.cost).err()?;
-                L::on_leave(own, waiter);
-                Some(Err(error))
-            });
+            for number in std::mem::take(&mut queue.left) {
+                match queue.remove(number) {
+                    Some(waiter) => L::on_leave(own, &waiter),
+                    None => L::on_leave_elsewhere(own, number),
+                }
+            }
+            L::serve(state, false);
+            // Waiters that cannot be admitted any more leave the queue.
+            let State { queue, own, .. } = state;
+            let before = std::mem::replace(&mut state.capacity, self.limit.capacity(own));
+            if state.closed || state.capacity < before {
+                queue.answer(|_, waiter| {
+                    let error = self.check(state.closed, own, waiter.cost).err()?;
+                    L::on_leave(own, waiter);
+                    Some(Err(error))
+                });
+            }
             let next = L::next(self, state);
             if matches!(next, Next::End) {
                 // Under the lock: the next waiter starts another driver.

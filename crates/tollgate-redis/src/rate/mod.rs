@@ -28,6 +28,8 @@ pub use self::charge::{Charge, Source};
 pub use self::limiter::RateLimiter;
 pub(crate) use self::rule::Rule;
 pub use self::share::Fallback;
+pub(crate) use self::share::LocalShare;
+pub(crate) use self::turns::LATE;
 pub use self::verbs::{Acquire, Cost, Reservation};
 use crate::sync::{Mutex, lock};
 
