@@ -151,7 +151,7 @@ impl Semaphore {
     }
 
     /// Sets how long a lease lasts without renewal, 10 seconds by default. A lease is renewed when
-    /// a third of that has passed, with up to 255 other permits of this process in one call, so the [deadline](Store::deadline) of a call should be much
+    /// a third of that has passed, with up to 127 other permits of this process in one call, so the [deadline](Store::deadline) of a call should be much
     /// shorter. All semaphores with the name must have the same ttl.
     ///
     /// # Panics

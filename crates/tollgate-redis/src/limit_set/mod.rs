@@ -1,8 +1,9 @@
 //! [`LimitSet`]: several limits in one call, all or none.
 //!
-//! Flow: [`LimitSet`] -> [`waiting`] (the [queue](crate::queue) of a set) -> [`parts`] (the calls about all limits) ->
-//! [`outcome`] (decisions and charges).
+//! Flow: [`LimitSet`] -> [`in_line`] (the wait of a caller) -> [`waiting`] (the [queue](crate::queue) of a set) ->
+//! [`parts`] (the calls about all limits) -> [`outcome`] (decisions and charges).
 
+mod in_line;
 mod outcome;
 mod parts;
 mod waiting;
@@ -30,24 +31,25 @@ use crate::store::Store;
 /// none.
 ///
 /// Callers that wait share calls, and follow the [fallback](Self::fallback) of the set. Calls that do not wait
-/// ([`try_acquire`](Self::try_acquire), [`peek`](Self::peek)) are each a call of the server, and get its errors. A set prefetches no tokens.
+/// ([`try_acquire`](Self::try_acquire), [`peek`](Self::peek)) are each a call of the server, and get its errors.
+/// A set prefetches no tokens.
 ///
 /// A set is cheap to clone. Its limits are [`RateLimiter`](crate::RateLimiter)s of the same names, so
 /// each can be used by itself as well, with the same quota and algorithm.
 ///
 /// # Order
 ///
-/// Callers of a process that wait are admitted in the order of their arrival, as far as a later one needs no more than
-/// the first. They send nothing while they wait for a limit that reserves [turns](crate::RateLimiter#order): each has a
-/// turn of that limit, as a waiter of a [`RateLimiter`](crate::RateLimiter) has, and is charged to the other limits when it is
-/// due. A set has the same share of such a limit as a limiter of the process that waits for it. If several limits lack
-/// something, the caller has a turn of each, so that they are due at about the same time; the earlier one is
-/// used at most [`horizon`](Self::horizon) late. If another limit refuses then, the caller waits for that one, too, and an
-/// older turn may be unused.
+/// Callers of a process that wait are admitted in the order of their arrival, as far as a later one needs no more
+/// than the first. They send nothing while they wait for a limit that reserves [turns](crate::RateLimiter#order):
+/// each has a turn of that limit, as a waiter of a [`RateLimiter`](crate::RateLimiter) has, and is charged to the
+/// other limits when it is due. A set has the same share of such a limit as a limiter of the process that waits
+/// for it. If several limits lack something, the caller has a turn of each, so that they are due at about the
+/// same time; the earlier one is used at most [`horizon`](Self::horizon) late. If another limit refuses then, the
+/// caller waits for that one, too, and an older turn may be unused.
 ///
-/// Waiters of limits with other algorithms, or of less than a unit in 5 seconds, retry when the limit that lacked most
-/// may have enough: one call of each process for all of its waiters. With a [jitter](Self::jitter) the processes of a fleet
-/// that were denied together do not retry together.
+/// Waiters of limits with other algorithms, or of less than a unit in 5 seconds, retry when the limit that lacked
+/// most may have enough: one call of each process for all of its waiters. With a [jitter](Self::jitter) the
+/// processes of a fleet that were denied together do not retry together.
 ///
 /// # Clusters
 ///
@@ -160,16 +162,16 @@ impl LimitSet {
         Self::made(parts, self.shared.limit.options)
     }
 
-    /// Adds a random delay of at most `max` to the time at which a waiter retries, so that the
-    /// processes of a fleet do not all retry at once. The default is zero. Waiters with [turns](Self#order) do not retry.
+    /// Adds a random delay of at most `max` to the time at which a waiter retries, so that the processes of a
+    /// fleet do not all retry at once. The default is zero. Waiters with [turns](Self#order) do not retry.
     #[must_use]
     pub fn jitter(self, max: Duration) -> Self {
         self.with(|options| options.jitter = max)
     }
 
     /// Sets the decision about callers that wait while the store fails. The default is
-    /// [`FailClosed`](Fallback::FailClosed): they keep their places until it is back. With [`Local`](Fallback::Local), the
-    /// process has a share of each limit.
+    /// [`FailClosed`](Fallback::FailClosed): they keep their places until it is back. With
+    /// [`Local`](Fallback::Local), the process has a share of each limit.
     ///
     /// # Panics
     ///
@@ -195,8 +197,8 @@ impl LimitSet {
         self.with(|options| options.max_waiters = max_waiters)
     }
 
-    /// Sets how far ahead waiters reserve turns, as [`RateLimiter::horizon`](crate::RateLimiter::horizon) does. The default
-    /// is 250 ms.
+    /// Sets how far ahead waiters reserve turns, as [`RateLimiter::horizon`](crate::RateLimiter::horizon) does.
+    /// The default is 250 ms.
     #[must_use]
     pub fn horizon(self, horizon: Duration) -> Self {
         self.with(|options| options.horizon = horizon)
@@ -273,18 +275,18 @@ impl LimitSet {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped during a call of the server, the charges are refunded in the
-    /// background when the reply arrives, with the accuracy of [`refund`](Self::refund), in the order in
-    /// which this process notices the replies. If the refund fails, they stay, and are
-    /// [counted](Self::unrefunded); time pays them off. Turns of a caller that leaves pass to others that wait, or are
-    /// given back; [`shutdown`](Self::shutdown) waits for that.
+    /// If the future is dropped during a call of the server, the charges are refunded in the background when the
+    /// reply arrives, with the accuracy of [`refund`](Self::refund), in the order in which this process notices
+    /// the replies. If the refund fails, they stay, and are [counted](Self::unrefunded); time pays them off.
+    /// Turns of a caller that leaves pass to others that wait, or are given back; [`shutdown`](Self::shutdown)
+    /// waits for that.
     ///
     /// # Errors
     ///
     /// `TimedOut` at once with a [timeout](Waiting::timeout) that is shorter than the wait; `Store` for a
-    /// [mistake](StoreError::is_mistake), or if the store fails with [`fail_waiting`](Self::fail_waiting) or with a timeout that
-    /// ends before the next attempt; `QueueFull`; `Closed` after a [`shutdown`](Self::shutdown); `ExceedsCapacity` as for
-    /// [`acquire_many`](Self::acquire_many).
+    /// [mistake](StoreError::is_mistake), or if the store fails with [`fail_waiting`](Self::fail_waiting) or with
+    /// a timeout that ends before the next attempt; `QueueFull`; `Closed` after a [`shutdown`](Self::shutdown);
+    /// `ExceedsCapacity` as for [`acquire_many`](Self::acquire_many).
     ///
     /// # Examples
     ///
@@ -371,8 +373,8 @@ impl LimitSet {
         self.shared.limit.refunds.lost()
     }
 
-    /// Rejects all callers that wait and all later ones that would, and waits until the turns that they had and the refunds
-    /// are sent. Clones are closed, too.
+    /// Rejects all callers that wait and all later ones that would, and waits until the turns that they had and
+    /// the refunds are sent. Clones are closed, too.
     ///
     /// # Cancel safety
     ///

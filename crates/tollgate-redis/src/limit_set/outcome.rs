@@ -47,8 +47,8 @@ pub struct Charges {
     pub(super) cost: u64,
     /// What a refund is for the server.
     pub(super) work: u64,
-    /// The position of each charge, the key's identity, and the microsecond of the server's clock. Empty if the fallback
-    /// has admitted the call.
+    /// The position of each charge, the key's identity, and the microsecond of the server's clock. Empty if the
+    /// fallback has admitted the call.
     pub(super) tickets: Vec<[u64; 3]>,
     /// The charges of the local shares.
     pub(super) local: Vec<rate::Charge>,
@@ -78,8 +78,8 @@ impl Outcome {
     /// Returns the time after which the limit that lacks most may have enough. Before that, the call is
     /// denied again; after it, it may be denied if other calls were faster.
     ///
-    /// It is zero if all limits were charged, and `None` if a limit can never admit the cost. It is exact to the microsecond of the server's clock, without the
-    /// [jitter](LimitSet::jitter).
+    /// It is zero if all limits were charged, and `None` if a limit can never admit the cost. It is exact to the
+    /// microsecond of the server's clock, without the [jitter](LimitSet::jitter).
     pub fn retry_after(&self) -> Option<Duration> {
         let mut waits = self.decisions.iter().map(|decision| decision.retry_after);
         waits.try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
@@ -127,8 +127,9 @@ impl Charges {
         self.cost
     }
 
-    /// Returns the time at which the limit that was added at this index was charged, by the server's clock, to the
-    /// microsecond. Returns `None` if the call was admitted by the [fallback](LimitSet::fallback), or there are fewer limits.
+    /// Returns the time at which the limit that was added at this index was charged, by the server's clock, to
+    /// the microsecond. Returns `None` if the call was admitted by the [fallback](LimitSet::fallback), or there
+    /// are fewer limits.
     pub fn at(&self, index: usize) -> Option<SystemTime> {
         let [_, _, at] = self.tickets.get(index)?;
         Some(SystemTime::UNIX_EPOCH + Duration::from_micros(*at))

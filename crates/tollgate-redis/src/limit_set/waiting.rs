@@ -1,22 +1,18 @@
 //! The waiters of a set in this process, and the calls that are made for them.
 //!
-//! 1. One driver calls for a prefix of the [queue](crate::queue): each caller in it is charged to all limits or to none, and the
-//!    first one that is refused ends the call.
-//! 2. If the limit that lacks most [reserves turns](crate::rate), the callers leave the queue, and wait in the queues of the
-//!    limits that lack something, like waiters of a [`RateLimiter`]. With the charges of these limits they return to the
-//!    queue, before the others, and are charged to the rest of the limits.
-//! 3. A caller that waits for several limits joins the line of each so that its turns are due at about the same time. A
-//!    charge that has become too old meanwhile is given back, and the caller waits for that limit again.
-//! 4. If the limit that lacks most reserves no turns, the callers stay in the queue, and the driver calls when there may be
-//!    enough.
-//! 5. In an outage the waiters keep their places, unless the fallback admits them.
+//! 1. One driver calls for a prefix of the [queue](crate::queue): each caller in it is charged to all limits or
+//!    to none, and the first one that is refused ends the call.
+//! 2. If the limit that lacks most [reserves turns](crate::rate), the callers leave the queue, and wait in the
+//!    queues of the limits that lack something, like waiters of a [`RateLimiter`]; see
+//!    [`in_line`](super::in_line). With the charges of these limits they return to the queue, before the others,
+//!    and are charged to the rest of the limits.
+//! 3. If the limit that lacks most reserves no turns, the callers stay in the queue, and the driver calls when
+//!    there may be enough.
+//! 4. In an outage the waiters keep their places, unless the fallback admits them.
 
 use std::convert::identity;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tollgate::wait::Waiting;
@@ -26,7 +22,7 @@ use super::outcome::Charges;
 use super::parts::{Part, Parts};
 use crate::error::StoreError;
 use crate::queue::{self, Limit, Next, Wait};
-use crate::rate::{Charge, Fallback, LATE, LocalShare, RateLimiter, Reply, jittered};
+use crate::rate::{Fallback, LATE, LocalShare, RateLimiter, Reply, jittered};
 use crate::refunds::Refunds;
 use crate::store::joined;
 
@@ -60,7 +56,7 @@ pub(super) struct Waits {
     /// Those of the fallback.
     shares: Vec<LocalShare>,
     /// The number of callers that wait for turns.
-    in_line: AtomicUsize,
+    pub(super) in_line: AtomicUsize,
     pub(super) refunds: Refunds<Charges>,
 }
 
@@ -114,7 +110,7 @@ impl Waits {
     }
 
     /// Returns the limit that was added at this index.
-    fn limiter(&self, index: usize) -> &RateLimiter {
+    pub(super) fn limiter(&self, index: usize) -> &RateLimiter {
         self.limiters[index].get_or_init(|| {
             let (Part { key, quota, .. }, options) = (&self.parts.each[index], &self.options);
             let limiter = RateLimiter::with_key(&self.parts.store, key.clone(), *quota)
@@ -140,14 +136,19 @@ impl Waits {
     }
 
     /// Returns the limits for whose turns other callers wait.
-    fn lines(&self) -> Vec<(usize, Duration)> {
+    pub(super) fn lines(&self) -> Vec<(usize, Duration)> {
         let limiters = self.limiters.iter().enumerate();
         let lines = limiters.filter(|(_, it)| it.get().is_some_and(|it| it.waiting() > 0));
         lines.map(|(index, _)| (index, Duration::ZERO)).collect()
     }
 
     /// Returns whether a charge of this cost, since a time, is too old to be used.
-    fn is_stale(&self, cost: u64, &(index, since): &(usize, Instant), now: Instant) -> bool {
+    pub(super) fn is_stale(
+        &self,
+        cost: u64,
+        &(index, since): &(usize, Instant),
+        now: Instant,
+    ) -> bool {
         let one = self.parts.each[index].rule.lasting(cost.into());
         let most = LATE.max(self.options.horizon).max(one);
         now.saturating_duration_since(since) > most
@@ -439,8 +440,8 @@ impl Shared {
         });
     }
 
-    /// After a call that has failed, finds out with a call that charges nothing whether the outage is over. Then charges on the
-    /// server what the shares have admitted meanwhile.
+    /// After a call that has failed, finds out with a call that charges nothing whether the outage is over. Then
+    /// charges on the server what the shares have admitted meanwhile.
     async fn repay(&self) -> Result<(), StoreError> {
         let (parts, shares) = (&self.limit.parts, &self.limit.shares);
         let owes = shares.iter().any(LocalShare::owes);
@@ -498,42 +499,6 @@ impl Shared {
         let given = async move { this.give(vec![charges]).await };
         joined(self.store.runtime().spawn(given).await).and_then(identity)
     }
-
-    /// Acquires `n` units of each limit together, and waits for them.
-    pub(super) async fn acquire(self: Arc<Self>, n: u64) -> Result<Charges, AcquireError> {
-        {
-            let state = self.state();
-            self.check(state.closed, &state.own, n)?;
-        }
-        if n == 0 || self.limit.parts.each.is_empty() {
-            return Ok(Charges::local(n, Vec::new()));
-        }
-        let mut turns = TurnsInHand::new(&self, n);
-        let (mut lines, mut place) = (self.limit.lines(), None);
-        loop {
-            match turns.wait(&lines).await {
-                Ok(()) => {}
-                // The queue of the set decides by the fallback.
-                Err(error) if is_outage(&error) && !self.limit.options.fail_waiting => {}
-                Err(error) => return Err(error),
-            }
-            turns.drop_stale();
-            let held = turns.held();
-            let mut asks = Wait::bringing(&self, n, held);
-            (asks.tries, asks.place) = (!asks.brought.is_empty(), place);
-            let step = std::future::poll_fn(|context| asks.poll(context)).await?;
-            place = asks.place;
-            match step {
-                Step::Admitted(charges) => return Ok(turns.complete(charges)),
-                Step::Behind(behind) => {
-                    if behind.is_empty() {
-                        turns.drop_all();
-                    }
-                    lines = behind;
-                }
-            }
-        }
-    }
 }
 
 impl Waits {
@@ -545,137 +510,5 @@ impl Waits {
     /// Returns whether this set can have made these charges: those of another set may be too few.
     pub(super) fn has_made(&self, charges: &Charges) -> bool {
         charges.tickets.len() >= self.parts.each.len()
-    }
-}
-
-fn is_outage(error: &AcquireError) -> bool {
-    let source = std::error::Error::source(error);
-    let source = source.and_then(|source| source.downcast_ref::<StoreError>());
-    source.is_some_and(|error| !error.is_mistake())
-}
-
-/// The charges of a caller that has waited for turns. Those that it does not use are given back.
-struct TurnsInHand<'a> {
-    shared: &'a Arc<Shared>,
-    cost: u64,
-    charges: Vec<(usize, Charge, Instant)>,
-}
-
-type Line<'a> = Pin<Box<dyn Future<Output = Result<Charge, AcquireError>> + Send + 'a>>;
-
-impl<'a> TurnsInHand<'a> {
-    fn new(shared: &'a Arc<Shared>, cost: u64) -> Self {
-        Self {
-            shared,
-            cost,
-            charges: Vec::new(),
-        }
-    }
-
-    fn has(&self, index: usize) -> bool {
-        self.charges.iter().any(|(it, ..)| *it == index)
-    }
-
-    /// Waits for the turns of these limits, so that they are due together.
-    async fn wait(&mut self, lines: &[(usize, Duration)]) -> Result<(), AcquireError> {
-        let lines = lines.iter().filter(|(index, _)| !self.has(*index));
-        let longest = lines.clone().map(|(_, wait)| *wait).max();
-        let Some(longest) = longest else {
-            return Ok(());
-        };
-        let lines = lines.map(|&(index, wait)| (index, Some(self.line(index, longest - wait))));
-        let mut lines: Vec<(usize, Option<Line<'a>>)> = lines.collect();
-        let _in_line = InLine::new(&self.shared.limit.in_line);
-        std::future::poll_fn(|context: &mut Context<'_>| {
-            for (index, line) in &mut lines {
-                let Some(Poll::Ready(turn)) = line.as_mut().map(|line| line.as_mut().poll(context))
-                else {
-                    continue;
-                };
-                *line = None;
-                match turn {
-                    Ok(charge) => self.charges.push((*index, charge, Instant::now())),
-                    Err(error) => return Poll::Ready(Err(error)),
-                }
-            }
-            let is_over = lines.iter().all(|(_, line)| line.is_none());
-            if is_over {
-                Poll::Ready(Ok(()))
-            } else {
-                Poll::Pending
-            }
-        })
-        .await
-    }
-
-    /// Waits in the line of a limit, from that time on.
-    fn line(&self, index: usize, later: Duration) -> Line<'a> {
-        let (shared, cost) = (self.shared, self.cost);
-        Box::pin(async move {
-            if !later.is_zero() {
-                shared.store.sleep(later).await?;
-            }
-            shared.limit.limiter(index).acquire_many(cost).await
-        })
-    }
-
-    /// Returns what the caller has been charged.
-    fn held(&self) -> Held {
-        let charges = self.charges.iter();
-        charges.map(|(index, _, since)| (*index, *since)).collect()
-    }
-
-    fn give_back(&self, index: usize, charge: Charge) {
-        self.shared.limit.limiter(index).refund_later(charge);
-    }
-
-    fn drop_stale(&mut self) {
-        let (now, waits) = (Instant::now(), &self.shared.limit);
-        for (index, charge, since) in std::mem::take(&mut self.charges) {
-            if waits.is_stale(self.cost, &(index, since), now) {
-                self.give_back(index, charge);
-            } else {
-                self.charges.push((index, charge, since));
-            }
-        }
-    }
-
-    fn drop_all(&mut self) {
-        for (index, charge, _) in std::mem::take(&mut self.charges) {
-            self.give_back(index, charge);
-        }
-    }
-
-    /// Adds these charges to those of the other limits.
-    fn complete(mut self, mut charges: Charges) -> Charges {
-        if charges.tickets.is_empty() {
-            self.drop_all();
-        }
-        for (index, charge, _) in std::mem::take(&mut self.charges) {
-            charges.tickets[index] = charge.ticket().unwrap_or_default();
-        }
-        charges
-    }
-}
-
-impl Drop for TurnsInHand<'_> {
-    fn drop(&mut self) {
-        self.drop_all();
-    }
-}
-
-/// Counts a caller that waits for turns.
-struct InLine<'a>(&'a AtomicUsize);
-
-impl<'a> InLine<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for InLine<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -147,8 +147,8 @@ impl<L: Limit> fmt::Debug for Wait<L> {
 
 // [`WaitQueue`]: the waiters of one limit in this process, first-in first-out.
 //
-// 1. A waiter has a number, which is its place: one that was taken out returns to it. So no step depends on the number of
-//    waiters: each visits a bounded number of those in front, and those that try, which it answers.
+// 1. A waiter has a number, which is its place: one that was taken out returns to it. So no step depends on the
+//    number of waiters: each visits a bounded number of those in front, and those that try, which it answers.
 // 2. A waiter that leaves stays until the driver takes it out, so that the waiters of a call keep their indices.
 // 3. Replies are collected under the lock, and sent after it, because they wake callers.
 

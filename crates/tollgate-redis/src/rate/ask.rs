@@ -112,8 +112,8 @@ impl Shared {
         }
     }
 
-    /// Handles a call that failed to decide for the first `asked` waiters. The fallback decides for
-    /// all current waiters, so no caller waits for one deadline after another. Those that it neither admits nor denies wait
+    /// Handles a call that failed to decide for the first `asked` waiters. The fallback decides for all current
+    /// waiters, so no caller waits for one deadline after another. Those that it neither admits nor denies wait
     /// on, if they do not fail and have the time.
     pub(super) fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
         // Nothing was sent for the other waiters.
@@ -198,8 +198,9 @@ impl Shared {
         }
     }
 
-    /// After a call that has failed, finds out with a call that charges nothing whether the outage is over: a server that
-    /// was stopped executes all calls that it got. Then charges on the server what the share has admitted meanwhile.
+    /// After a call that has failed, finds out with a call that charges nothing whether the outage is over: a
+    /// server that was stopped executes all calls that it got. Then charges on the server what the share has
+    /// admitted meanwhile.
     pub(super) async fn repay(&self, rule: &Rule) -> Result<(), StoreError> {
         let share = self.limit.share.as_ref().filter(|share| share.owes());
         let is_lost = self.state().own.turns.lost().is_some();

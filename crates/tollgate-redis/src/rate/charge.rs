@@ -11,8 +11,8 @@ use super::rule::Rule;
 use super::state::{Options, Queue, RateState};
 use crate::refunds::Refund;
 
-/// The number of waiters whose deadlines a denial or a failure is compared with. Those behind them come to the front, or
-/// their time passes.
+/// The number of waiters whose deadlines a denial or a failure is compared with. Those behind them come to the
+/// front, or their time passes.
 pub(super) const MOST_VISITED: usize = 1024;
 
 /// The origin of a decision about a call.

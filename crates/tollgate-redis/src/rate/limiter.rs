@@ -306,11 +306,11 @@ impl RateLimiter {
         self.with(|options| options.horizon = horizon)
     }
 
-    /// Returns the errors of the store to callers that wait, too. By default only calls that ask for an answer now get
-    /// them, such as [`try_acquire`](Self::try_acquire), and those whose [timeout](tollgate::wait::Waiting::timeout) ends
-    /// before the next attempt. A caller that waits keeps its place and its timeout through an outage, and is admitted when
-    /// the server is back, or earlier by the [fallback](Self::fallback). [Mistakes](crate::StoreError::is_mistake) are always
-    /// errors.
+    /// Returns the errors of the store to callers that wait, too. By default only calls that ask for an answer
+    /// now get them, such as [`try_acquire`](Self::try_acquire), and those whose
+    /// [timeout](tollgate::wait::Waiting::timeout) ends before the next attempt. A caller that waits keeps its
+    /// place and its timeout through an outage, and is admitted when the server is back, or earlier by the
+    /// [fallback](Self::fallback). [Mistakes](crate::StoreError::is_mistake) are always errors.
     ///
     /// # Examples
     ///

@@ -22,9 +22,9 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fallback {
-    /// Returns the error for every call that asks for an answer now, of the kind [`Store`](tollgate::ErrorKind::Store). A
-    /// caller that waits keeps its place until the server is back, or its timeout ends; see
-    /// [`fail_waiting`](crate::RateLimiter::fail_waiting).
+    /// Returns the error for every call that asks for an answer now, of the kind
+    /// [`Store`](tollgate::ErrorKind::Store). A caller that waits keeps its place until the server is back, or
+    /// its timeout ends; see [`fail_waiting`](crate::RateLimiter::fail_waiting).
     #[default]
     FailClosed,
     /// Admits every call.

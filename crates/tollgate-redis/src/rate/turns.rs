@@ -144,8 +144,8 @@ impl Turns {
         (self.behind, self.lost) = (until, None);
     }
 
-    /// Forgets about others who wait. After a call without an answer nothing is reserved until another one is answered. The
-    /// waiters call again at that time.
+    /// Forgets about others who wait. After a call without an answer nothing is reserved until another one is
+    /// answered. The waiters call again at that time.
     pub(super) fn lose_line(&mut self, again: Instant) {
         (self.behind, self.lost) = (None, Some(again));
     }

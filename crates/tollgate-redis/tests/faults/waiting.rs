@@ -1,5 +1,5 @@
-//! Tests callers that wait while the server fails: they keep their places and their timeouts, and follow the fallback of
-//! the limit.
+//! Tests callers that wait while the server fails: they keep their places and their timeouts, and follow the
+//! fallback of the limit.
 
 use std::time::Duration;
 
@@ -171,7 +171,8 @@ fn acquire_by_a_fleet_through_restarts_is_admitted_within_the_bound() {
         }
         assert_eq!(ticks.len(), 160);
         ticks.sort_unstable();
-        // After lost data, the turns that are held come on top: at most those within the horizon, or one of each process.
+        // After lost data, the turns that are held come on top: at most those within the horizon, or one of each
+        // process.
         let (gap, most) = (Duration::from_millis(10), 1 + 2 * (1 + 25 + 8));
         let mut debt = Duration::ZERO;
         for two in ticks.windows(2) {

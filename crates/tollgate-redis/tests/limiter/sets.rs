@@ -155,8 +155,8 @@ fn acquire_by_a_fleet_of_sets_has_few_requests_and_no_two_at_one_tick() {
         let sets: Vec<_> = sets.collect();
         let all = run(&sets, 4, 200).await;
         assert_within(1, 10_000, &mut ticks(&all, 0));
-        // A turn is a request or less, and the charge of the other limit is another. Each process has some more in the
-        // beginning. A stall of the machine takes some more each.
+        // A turn is a request or less, and the charge of the other limit is another. Each process has some more
+        // in the beginning. A stall of the machine takes some more each.
         let calls: u64 = stores.iter().map(Store::calls).sum();
         assert!(calls <= 16 * 4 + 200 * 4, "{calls}");
     });
