@@ -24,6 +24,7 @@ mod faults {
     mod shares;
     #[cfg(feature = "tls")]
     mod tls;
+    mod waiting;
 }
 
 /// Semaphores.
@@ -39,6 +40,7 @@ mod limiter {
     mod known;
     mod options;
     mod prefetch;
+    mod sets;
     mod statistics;
     mod turns;
     mod verbs;

@@ -102,6 +102,7 @@ impl LeaseState {
 
 impl Limit for Leases {
     type Permit = Lease;
+    type Brought = ();
     type Request = Request;
     type State = LeaseState;
 

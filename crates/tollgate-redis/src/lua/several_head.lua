@@ -1,7 +1,7 @@
--- The frequent call of several limits by GCRA, before anything else is defined, as in head.lua: `take`, as
--- several.lua says.
+-- The frequent call of several limits by GCRA, before anything else is defined, as in head.lua: `take` of one call,
+-- as several.lua says.
 
-if ARGV[1] == 'take' then
+if ARGV[1] == 'take' and #ARGV == 1 + 6 * #KEYS then
   local limits, done = {}, 1
   for index, key in ipairs(KEYS) do
     local first = 6 * index - 4

@@ -50,15 +50,24 @@ impl<L: Limit> Shared<L> {
 
     fn next(self: &Arc<Self>) -> Next {
         self.change(|state| {
-            L::serve(state, false);
-            // Waiters that have left, or cannot be admitted any more, leave the queue.
             let State { queue, own, .. } = state;
-            queue.answer(|_, waiter| {
-                let closed = state.closed || waiter.answer.is_closed();
-                let error = self.check(closed, own, waiter.cost).err()?;
-                L::on_leave(own, waiter);
-                Some(Err(error))
-            });
+            for number in std::mem::take(&mut queue.left) {
+                match queue.remove(number) {
+                    Some(waiter) => L::on_leave(own, &waiter),
+                    None => L::on_leave_elsewhere(own, number),
+                }
+            }
+            L::serve(state, false);
+            // Waiters that cannot be admitted any more leave the queue.
+            let State { queue, own, .. } = state;
+            let before = std::mem::replace(&mut state.capacity, self.limit.capacity(own));
+            if state.closed || state.capacity < before {
+                queue.answer(|_, waiter| {
+                    let error = self.check(state.closed, own, waiter.cost).err()?;
+                    L::on_leave(own, waiter);
+                    Some(Err(error))
+                });
+            }
             let next = L::next(self, state);
             if matches!(next, Next::End) {
                 // Under the lock: the next waiter starts another driver.

@@ -10,9 +10,8 @@ mod driver_slot;
 mod shared;
 mod statistics;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::fmt;
-use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -31,8 +30,11 @@ pub(crate) use self::statistics::{LimitCounters, Origin};
 pub(crate) struct Wait<L: Limit> {
     shared: Arc<Shared<L>>,
     pub(crate) cost: u64,
-    /// The caller does not wait.
+    /// The caller needs an answer now.
     pub(crate) tries: bool,
+    pub(crate) brought: L::Brought,
+    /// The place of the caller, if it has had one in the queue.
+    pub(crate) place: Option<u64>,
     progress: Progress<L::Permit>,
     /// The number with which this wait polls the driver, if it does.
     drives: Option<u64>,
@@ -40,16 +42,26 @@ pub(crate) struct Wait<L: Limit> {
 
 enum Progress<P> {
     New,
-    Queued(oneshot::Receiver<Answer<P>>),
+    /// With the number in the queue.
+    Queued(oneshot::Receiver<Answer<P>>, u64),
     Over,
 }
 
 impl<L: Limit> Wait<L> {
     pub(crate) fn new(shared: &Arc<Shared<L>>, cost: u64, tries: bool) -> Self {
+        let mut wait = Self::bringing(shared, cost, L::Brought::default());
+        wait.tries = tries;
+        wait
+    }
+
+    /// The wait of a caller that brings something along.
+    pub(crate) fn bringing(shared: &Arc<Shared<L>>, cost: u64, brought: L::Brought) -> Self {
         Self {
             shared: Arc::clone(shared),
             cost,
-            tries,
+            tries: false,
+            brought,
+            place: None,
             progress: Progress::New,
             drives: None,
         }
@@ -78,7 +90,7 @@ impl<L: Limit> Wait<L> {
         {
             self.drives = None;
         }
-        let Progress::Queued(receiver) = &mut self.progress else {
+        let Progress::Queued(receiver, _) = &mut self.progress else {
             panic!("polled again after it was ready");
         };
         let Poll::Ready(answer) = Pin::new(receiver).poll(context) else {
@@ -99,7 +111,9 @@ impl<L: Limit> Wait<L> {
         let request = shared.limit.join(&state, self)?;
         shared.limit.stop_cached();
         let (answer, receiver) = oneshot::channel();
-        state.queue.push(Waiter {
+        let number = self.place.unwrap_or_else(|| state.queue.next_number());
+        state.queue.insert(Waiter {
+            number,
             cost,
             tries,
             deadline: Waiting::remaining_timeout()
@@ -107,21 +121,22 @@ impl<L: Limit> Wait<L> {
             request,
             answer,
         });
+        self.place = Some(number);
         self.drives = shared.drive(state, true);
-        self.progress = Progress::Queued(receiver);
+        self.progress = Progress::Queued(receiver, number);
         Ok(None)
     }
 }
 
 impl<L: Limit> Drop for Wait<L> {
     fn drop(&mut self) {
-        if let Progress::Queued(receiver) = &mut self.progress {
+        if let Progress::Queued(receiver, number) = &mut self.progress {
             receiver.close();
             match receiver.try_recv() {
                 Ok(Ok(permit)) => L::give_back(&self.shared, vec![permit]),
                 Ok(Err(_)) => {}
                 // The waiters behind it may move up.
-                Err(_) => self.shared.notify(),
+                Err(_) => self.shared.leave(*number),
             }
         }
         if let Some(number) = self.drives {
@@ -140,14 +155,19 @@ impl<L: Limit> fmt::Debug for Wait<L> {
 
 // [`WaitQueue`]: the waiters of one limit in this process, first-in first-out.
 //
-// Replies are collected under the lock, and sent after it, because they wake callers.
+// 1. A waiter has a number, which is its place: one that was taken out returns to it. So no step depends on the
+//    number of waiters: each visits a bounded number of those in front, and those that try, which it answers.
+// 2. A waiter that leaves stays until the driver takes it out, so that the waiters of a call keep their indices.
+// 3. Replies are collected under the lock, and sent after it, because they wake callers.
 
 pub(crate) type Answer<P> = Result<P, AcquireError>;
 
 /// A caller in the queue. `R` is the limit's data about it, `P` is the permit.
 pub(crate) struct Waiter<R, P> {
+    /// Its place, given by [`next_number`](WaitQueue::next_number).
+    pub(crate) number: u64,
     pub(crate) cost: u64,
-    /// The caller does not wait.
+    /// The caller needs an answer now.
     pub(crate) tries: bool,
     /// The caller waits no longer than this.
     pub(crate) deadline: Option<Instant>,
@@ -156,50 +176,87 @@ pub(crate) struct Waiter<R, P> {
 }
 
 pub(crate) struct WaitQueue<R, P> {
-    waiters: VecDeque<Waiter<R, P>>,
+    /// By their numbers.
+    waiters: BTreeMap<u64, Waiter<R, P>>,
+    /// The numbers of those that try.
+    tries: BTreeSet<u64>,
+    /// The number of the next waiter.
+    next: u64,
     /// The sum of all costs.
     total: u128,
+    /// The numbers of callers that have left since the driver last looked.
+    pub(crate) left: Vec<u64>,
     /// Replies to be sent without the lock.
     pub(crate) replies: Vec<(oneshot::Sender<Answer<P>>, Answer<P>)>,
-}
-
-/// Other code can read the waiters; only the methods here change them.
-impl<R, P> Deref for WaitQueue<R, P> {
-    type Target = VecDeque<Waiter<R, P>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.waiters
-    }
 }
 
 impl<R, P> WaitQueue<R, P> {
     pub(crate) fn new() -> Self {
         Self {
-            waiters: VecDeque::new(),
+            waiters: BTreeMap::new(),
+            tries: BTreeSet::new(),
+            next: 0,
             total: 0,
+            left: Vec::new(),
             replies: Vec::new(),
         }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    pub(crate) fn front(&self) -> Option<&Waiter<R, P>> {
+        self.waiters.values().next()
+    }
+
+    pub(crate) fn iter(&self) -> btree_map::Values<'_, u64, Waiter<R, P>> {
+        self.waiters.values()
     }
 
     pub(crate) fn total(&self) -> u128 {
         self.total
     }
 
-    pub(crate) fn push(&mut self, waiter: Waiter<R, P>) {
-        self.total += u128::from(waiter.cost);
-        self.waiters.push_back(waiter);
+    /// Returns whether a caller tries.
+    pub(crate) fn has_tries(&self) -> bool {
+        !self.tries.is_empty()
     }
 
-    /// Inserts a waiter that was [removed](Self::remove), at an index that is at most the number of waiters.
-    pub(crate) fn insert(&mut self, index: usize, waiter: Waiter<R, P>) {
-        self.total += u128::from(waiter.cost);
-        self.waiters.insert(index, waiter);
+    /// Returns the callers that try, in their order.
+    pub(crate) fn tries(&self) -> impl Iterator<Item = &Waiter<R, P>> {
+        self.tries
+            .iter()
+            .filter_map(|number| self.waiters.get(number))
     }
 
-    /// Removes the waiter at an index, without an answer.
-    pub(crate) fn remove(&mut self, index: usize) -> Option<Waiter<R, P>> {
-        let waiter = self.waiters.remove(index)?;
+    /// Returns the number of a new waiter, which comes behind all others.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// Puts a waiter to its place.
+    pub(crate) fn insert(&mut self, waiter: Waiter<R, P>) {
+        self.total += u128::from(waiter.cost);
+        if waiter.tries {
+            self.tries.insert(waiter.number);
+        }
+        self.waiters.insert(waiter.number, waiter);
+    }
+
+    /// Removes the waiter with this number, without an answer.
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Waiter<R, P>> {
+        let waiter = self.waiters.remove(&number)?;
         self.total -= u128::from(waiter.cost);
+        if waiter.tries {
+            self.tries.remove(&number);
+        }
         Some(waiter)
     }
 
@@ -211,26 +268,51 @@ impl<R, P> WaitQueue<R, P> {
     /// Visits all waiters in their order. Waiters that get an answer leave the queue.
     pub(crate) fn answer(
         &mut self,
+        answer: impl FnMut(usize, &mut Waiter<R, P>) -> Option<Answer<P>>,
+    ) {
+        self.answer_first(usize::MAX, answer);
+    }
+
+    /// Visits the first `count` waiters in their order. Waiters that get an answer leave the queue.
+    pub(crate) fn answer_first(
+        &mut self,
+        count: usize,
         mut answer: impl FnMut(usize, &mut Waiter<R, P>) -> Option<Answer<P>>,
     ) {
-        // All waiters move from the front to the back once, so their order is kept.
-        for index in 0..self.waiters.len() {
-            let Some(mut waiter) = self.waiters.pop_front() else {
+        let waiters = self.waiters.values_mut().take(count).enumerate();
+        let answers = waiters.filter_map(|(index, it)| Some((it.number, answer(index, it)?)));
+        for (number, answer) in answers.collect::<Vec<_>>() {
+            if let Some(waiter) = self.remove(number) {
+                self.reply(waiter, answer);
+            }
+        }
+    }
+
+    /// Answers all callers that try.
+    pub(crate) fn answer_tries(&mut self, mut answer: impl FnMut(&Waiter<R, P>) -> Answer<P>) {
+        for number in std::mem::take(&mut self.tries) {
+            if let Some(waiter) = self.remove(number) {
+                let answer = answer(&waiter);
+                self.reply(waiter, answer);
+            }
+        }
+    }
+
+    /// Rejects the last `count` waiters.
+    pub(crate) fn fail_last(&mut self, count: usize, error: &AcquireError) {
+        for _ in 0..count {
+            let Some((&number, _)) = self.waiters.last_key_value() else {
                 return;
             };
-            match answer(index, &mut waiter) {
-                Some(answer) => {
-                    self.total -= u128::from(waiter.cost);
-                    self.replies.push((waiter.answer, answer));
-                }
-                None => self.waiters.push_back(waiter),
+            if let Some(waiter) = self.remove(number) {
+                self.reply(waiter, Err(error.clone()));
             }
         }
     }
 
     /// Rejects the first `count` waiters.
     pub(crate) fn fail(&mut self, count: usize, error: &AcquireError) {
-        self.answer(|index, _| (index < count).then(|| Err(error.clone())));
+        self.answer_first(count, |_, _| Some(Err(error.clone())));
     }
 }
 
@@ -241,7 +323,9 @@ mod tests {
 
     fn push(queue: &mut WaitQueue<(), u64>, cost: u64) -> oneshot::Receiver<Answer<u64>> {
         let (answer, receiver) = oneshot::channel();
-        queue.push(Waiter {
+        let number = queue.next_number();
+        queue.insert(Waiter {
+            number,
             cost,
             tries: false,
             deadline: None,
@@ -267,5 +351,40 @@ mod tests {
         }
         assert_eq!(receivers[1].try_recv().unwrap().unwrap(), 2);
         assert_eq!(receivers[3].try_recv().unwrap().unwrap(), 4);
+    }
+
+    #[test]
+    fn insert_of_a_removed_waiter_returns_it_to_its_place() {
+        let mut queue = WaitQueue::new();
+        let _receivers = [1, 2, 3].map(|cost| push(&mut queue, cost));
+        let second = queue.remove(1).unwrap();
+        assert!(queue.remove(1).is_none());
+        assert_eq!((queue.len(), queue.total()), (2, 4));
+        queue.insert(second);
+        let costs = queue.iter().map(|waiter| waiter.cost);
+        assert_eq!(costs.collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn answer_tries_answers_no_other_waiter() {
+        let mut queue = WaitQueue::new();
+        let _receivers = [1, 2, 3, 4].map(|cost| push(&mut queue, cost));
+        for number in [1, 3] {
+            let mut waiter = queue.remove(number).unwrap();
+            waiter.tries = true;
+            queue.insert(waiter);
+        }
+        assert!(queue.has_tries());
+        queue.answer_tries(|waiter| Ok(waiter.cost));
+        let answers: Vec<_> = queue
+            .replies
+            .iter()
+            .map(|(_, answer)| answer.as_ref().unwrap())
+            .collect();
+        assert_eq!(answers, [&2, &4]);
+        assert!(!queue.has_tries());
+        queue.fail_last(1, &AcquireError::new(ErrorKind::QueueFull));
+        let costs = queue.iter().map(|waiter| waiter.cost);
+        assert_eq!(costs.collect::<Vec<_>>(), [1]);
     }
 }

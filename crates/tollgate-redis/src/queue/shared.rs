@@ -26,6 +26,8 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A kind of limit.
 pub(crate) trait Limit: Sized + Send + Sync + 'static {
     type Permit: Send + 'static;
+    /// What a caller brings along, beside its cost.
+    type Brought: Default;
     /// The limit's data about a waiter.
     type Request: Send;
     /// The limit's data under the lock.
@@ -53,6 +55,9 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
 
     /// Called when a waiter leaves without a permit.
     fn on_leave(_state: &mut Self::State, _waiter: &Waiter<Self::Request, Self::Permit>) {}
+
+    /// Called when a waiter leaves that is not in the queue. It may have got its answer.
+    fn on_leave_elsewhere(_state: &mut Self::State, _number: u64) {}
 
     /// Admits the waiters whose time has come without a call. Returns when it has to be called again. While the
     /// driver calls, the first waiters of the queue keep their places.
@@ -112,6 +117,8 @@ pub(crate) struct State<L: Limit> {
     pub(crate) closed: bool,
     /// Permits to be returned without the lock.
     pub(crate) abandoned: Vec<L::Permit>,
+    /// The capacity when the driver last looked.
+    pub(super) capacity: u64,
     pub(super) is_driven: bool,
 }
 
@@ -126,6 +133,7 @@ impl<L: Limit> Shared<L> {
                 own,
                 closed: false,
                 abandoned: Vec::new(),
+                capacity: u64::MAX,
                 is_driven: false,
             }),
             slot: DriverSlot::new(),
@@ -157,6 +165,12 @@ impl<L: Limit> Shared<L> {
 
     pub(crate) fn notify(&self) {
         self.notify.notify_one();
+    }
+
+    /// Records that a waiter has left. The waiters behind it may move up.
+    pub(super) fn leave(&self, number: u64) {
+        self.state().queue.left.push(number);
+        self.notify();
     }
 
     /// Changes the state under the lock, and then sends the replies. Returns permits that no caller

@@ -7,7 +7,7 @@ use redis::Value;
 use tollgate::time::Tick;
 use tollgate::{AcquireError, Decision};
 
-use super::charge::{Charge, Denied, Source, Ticket, jittered};
+use super::charge::{Charge, Denied, MOST_VISITED, Source, Ticket, jittered};
 use super::rule::Rule;
 use super::share::Fallback;
 use super::state::{Options, Shared, State};
@@ -18,7 +18,7 @@ use crate::script::numbers;
 /// a queue.
 pub(super) const SOON: Duration = Duration::from_millis(1);
 
-/// The shortest time until the next call for waiters that the fallback denied.
+/// The shortest time until the next call for waiters after a failure.
 const AFTER_FALLBACK: Duration = Duration::from_millis(50);
 
 impl Shared {
@@ -67,7 +67,7 @@ impl Shared {
         self.change(|state| {
             let State { queue, own, .. } = state;
             let mut after: u64 = admitted.iter().sum();
-            queue.answer(|index, _| {
+            queue.answer_first(admitted.len(), |index, _| {
                 let cost = *admitted.get(index)?;
                 after -= cost;
                 Some(Ok(Charge::granted(&rule, &reply, cost, after, source)))
@@ -114,8 +114,9 @@ impl Shared {
         }
     }
 
-    /// Handles a call that failed to decide for the first `asked` waiters. The fallback decides for
-    /// all current waiters, so no caller waits for one deadline after another.
+    /// Handles a call that failed to decide for the first `asked` waiters. The fallback decides for all current
+    /// waiters, so no caller waits for one deadline after another. Those that it neither admits nor denies wait
+    /// on, if they do not fail and have the time.
     pub(super) fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
         // Nothing was sent for the other waiters.
         let unsent = if error.is_perhaps_charged() {
@@ -125,12 +126,21 @@ impl Shared {
         };
         self.change(|state| {
             let State { queue, own, .. } = state;
+            let options = &self.limit.options;
             let now = Instant::now();
+            // With jitter, so that the processes of a fleet do not call together.
+            let again = now + AFTER_FALLBACK.mul_f64(1.0 + fastrand::f64());
             own.denied = None;
-            own.turns.lose_line();
-            queue.answer(|index, waiter| {
+            let waits_on = options.fallback == Fallback::FailClosed && !options.fail_waiting;
+            let waits_on = waits_on && !error.is_mistake();
+            let visited = if waits_on { MOST_VISITED } else { usize::MAX };
+            queue.answer_first(visited, |index, waiter| {
                 let error = if index < asked { error } else { unsent };
                 if own.denied.is_some() || index >= asked && error.is_mistake() {
+                    return None;
+                }
+                let has_time = waiter.deadline.is_none_or(|deadline| deadline > again);
+                if waits_on && !waiter.tries && has_time {
                     return None;
                 }
                 let answer = self.fall_back(waiter.cost, waiter.cost, error);
@@ -147,7 +157,11 @@ impl Shared {
                 });
                 None
             });
-            let options = &self.limit.options;
+            if waits_on {
+                queue.answer_tries(|_| Err(unsent.into()));
+            }
+            own.turns
+                .lose_line(if queue.is_empty() { now } else { again });
             own.refuse(queue, options, now, usize::MAX, Source::Fallback);
         });
     }
@@ -186,13 +200,18 @@ impl Shared {
         }
     }
 
-    /// Charges on the server what the share has admitted in an outage. The first call only finds out whether the
-    /// outage is over: a server that was stopped executes all calls that it got, and each would charge.
+    /// After a call that has failed, finds out with a call that charges nothing whether the outage is over: a
+    /// server that was stopped executes all calls that it got. Then charges on the server what the share has
+    /// admitted meanwhile.
     pub(super) async fn repay(&self, rule: &Rule) -> Result<(), StoreError> {
-        let Some(share) = self.limit.share.as_ref().filter(|share| share.owes()) else {
+        let share = self.limit.share.as_ref().filter(|share| share.owes());
+        let is_lost = self.state().own.turns.lost().is_some();
+        if share.is_some() || is_lost {
+            self.ask(rule, "peek", &[0]).await?;
+        }
+        let Some(share) = share else {
             return Ok(());
         };
-        self.ask(rule, "peek", &[0]).await?;
         let owed = share.take_owed();
         if owed > 0
             && let Err(error) = self.ask(rule, "charge", &[owed]).await

@@ -11,6 +11,10 @@ use super::rule::Rule;
 use super::state::{Options, Queue, RateState};
 use crate::refunds::Refund;
 
+/// The number of waiters whose deadlines a denial or a failure is compared with. Those behind them come to the
+/// front, or their time passes.
+pub(super) const MOST_VISITED: usize = 1024;
+
 /// The origin of a decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -323,7 +327,11 @@ impl RateState {
     pub(super) fn asks_again(&self, queue: &Queue, now: Instant) -> Option<Instant> {
         let first = queue.front()?;
         // A caller that only tries does not wait for the next call for the first waiter.
-        let nobody_tries = || !queue.iter().any(|waiter| waiter.tries);
+        let nobody_tries = || !queue.has_tries();
+        let lost = self.turns.lost().filter(|again| *again > now);
+        if lost.is_some() && nobody_tries() {
+            return lost;
+        }
         let denied = self.denied.filter(|denied| first.cost >= denied.cost)?;
         let waits = denied.again > now && (denied.believed > now || nobody_tries());
         waits.then_some(denied.again)
@@ -346,7 +354,8 @@ impl RateState {
         let first_wait = denied.until.saturating_duration_since(now);
         // The cost of the waiters between the denied one and this one.
         let (mut between, mut waiting) = (None, self.turns.waiters());
-        queue.answer(|index, waiter| {
+        let behind = queue.len().saturating_sub(MOST_VISITED);
+        queue.answer_first(MOST_VISITED, |index, waiter| {
             let cost = u128::from(waiter.cost);
             let wait = match between {
                 _ if !is_believed && index >= asked => return None,
@@ -372,5 +381,28 @@ impl RateState {
                 return None;
             }))
         });
+        if between.is_some() && behind > 0 {
+            let wait = first_wait.saturating_add(self.rule.lasting(queue.total()));
+            let tries = queue.len();
+            queue.answer_tries(|_| Err(options.denial(Source::DeniedCache, wait)));
+            let stay = behind - (tries - queue.len());
+            let excess = (waiting + stay).saturating_sub(options.max_waiters);
+            queue.fail_last(excess.min(stay), &AcquireError::new(ErrorKind::QueueFull));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jittered_of_any_wait_is_not_shorter() {
+        let (wait, most) = (Duration::from_millis(20), Duration::from_millis(5));
+        for _ in 0..1000 {
+            assert!((wait..=wait + most).contains(&jittered(wait, most)));
+        }
+        assert_eq!(jittered(wait, Duration::ZERO), wait);
+        assert_eq!(jittered(Duration::MAX, most), Duration::MAX);
     }
 }

@@ -101,6 +101,7 @@ impl RateLimiter {
             jitter: Duration::ZERO,
             max_waiters: usize::MAX,
             coalesce: true,
+            fail_waiting: false,
             recheck: Duration::from_secs(1),
             horizon: Duration::from_millis(250),
             prefetch: None,
@@ -329,6 +330,28 @@ impl RateLimiter {
     #[must_use]
     pub fn horizon(self, horizon: Duration) -> Self {
         self.with(|options| options.horizon = horizon)
+    }
+
+    /// Returns the errors of the store to callers that wait, too. By default only calls that ask for an answer
+    /// now get them, such as [`try_acquire`](Self::try_acquire), and those whose
+    /// [timeout](tollgate::wait::Waiting::timeout) ends before the next attempt. A caller that waits keeps its
+    /// place and its timeout through an outage, and is admitted when the server is back, or earlier by the
+    /// [fallback](Self::fallback). [Mistakes](crate::StoreError::is_mistake) are always errors.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate::Quota;
+    /// use tollgate_redis::RateLimiter;
+    ///
+    /// # async fn example(store: tollgate_redis::Store) {
+    /// // Fails within the deadline of a call when the server is gone.
+    /// let calls = RateLimiter::new(&store, "calls", Quota::per_second(100)).fail_waiting();
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fail_waiting(self) -> Self {
+        self.with(|options| options.fail_waiting = true)
     }
 
     /// Sets whether concurrent calls share a request, as they do by default.

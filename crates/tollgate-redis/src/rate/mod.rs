@@ -25,4 +25,6 @@ pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
 pub(crate) use self::rule::Rule;
 pub use self::share::Fallback;
+pub(crate) use self::share::LocalShare;
+pub(crate) use self::turns::LATE;
 pub use self::verbs::{Acquire, Cost, Reservation};

@@ -15,15 +15,9 @@ use crate::error::StoreError;
 use crate::script::{MOST, micros, whole};
 
 impl RateState {
-    /// Returns the costs of the first waiters, as many as the server could admit or reserve, and the
-    /// microseconds that each has: none if it only tries.
-    pub(super) fn asks(
-        &self,
-        queue: &Queue,
-        room: u64,
-        most: usize,
-        now: Instant,
-    ) -> Vec<[u64; 2]> {
+    /// Returns the numbers of the first waiters, as many as the server could admit or reserve, their costs, and
+    /// the microseconds that each has: none if it only tries.
+    pub(super) fn asks(&self, queue: &Queue, room: u64, most: usize, now: Instant) -> Vec<Asked> {
         let mut left = room.saturating_add(self.rule.burst);
         // Those who only try are asked for, too: they are decided by this call.
         let mut waiters = queue.iter().take(most).enumerate();
@@ -41,19 +35,27 @@ impl RateState {
                     (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
                     _ => MOST,
                 };
-                fits.then_some([waiter.cost, time])
+                let (number, cost) = (waiter.number, waiter.cost);
+                fits.then_some(Asked { number, cost, time })
             });
         asks.collect()
     }
 }
 
+/// A waiter about whom the server is asked.
+pub(super) struct Asked {
+    number: u64,
+    cost: u64,
+    /// The microseconds that it has.
+    time: u64,
+}
+
 impl Shared {
-    /// Reserves turns for the first waiters, which have these costs and times, while there is room for
-    /// so many units.
+    /// Reserves turns for the first waiters while there is room for so many units.
     pub(super) async fn reserve_for_waiters(
         self: Arc<Self>,
         rule: Rule,
-        asks: Vec<[u64; 2]>,
+        asks: Vec<Asked>,
         room: u64,
     ) {
         let asked = Instant::now();
@@ -61,14 +63,14 @@ impl Shared {
             let own = &self.state().own;
             (own.forgotten, own.turns.len() as u64)
         };
-        let runs = asks.chunk_by(|one, next| one == next);
-        let runs = runs.flat_map(|run| [run[0][0], run.len() as u64, run[0][1]]);
+        let runs = asks.chunk_by(|one, next| (one.cost, one.time) == (next.cost, next.time));
+        let runs = runs.flat_map(|run| [run[0].cost, run.len() as u64, run[0].time]);
         let arguments = [self.limit.id, held, room].into_iter().chain(runs);
         let arguments: Vec<u64> = arguments.collect();
         let call = async {
             self.repay(&rule).await?;
             let value = self.call(&rule, "turns", &arguments, identity).await?;
-            Reserved::read(&value, asks.len())
+            Reserved::read(&value, &asks)
         };
         let reply = match self.breaker.guard(call).await {
             Ok(reply) => reply,
@@ -77,11 +79,11 @@ impl Shared {
         let answered = Instant::now();
         let charged = asks.iter().zip(&reply.decided);
         let charged = charged.filter(|(_, decided)| decided.position.is_some());
-        self.charge_share(charged.map(|([cost, _], _)| cost).sum());
+        self.charge_share(charged.map(|(asked, _)| asked.cost).sum());
         let wait = reply.state.wait;
         let left = asks.len() - reply.decided.len();
         let denied = Denied {
-            cost: asks.get(reply.decided.len()).map_or(1, |[cost, _]| *cost),
+            cost: asks.get(reply.decided.len()).map_or(1, |asked| asked.cost),
             until: answered + wait,
             believed: asked + wait.min(self.limit.options.recheck),
             again: answered,
@@ -95,7 +97,7 @@ impl Shared {
         self.change(|state| {
             let own = &mut state.own;
             let within = rule.within(self.limit.options.horizon);
-            let (first, took) = (asks[0][0], answered - asked);
+            let (first, took) = (asks[0].cost, answered - asked);
             let is_timely = own.turns.learn(first, within, reply.holders, took);
             let again = self.decide(state, &rule, &reply, source, answered, is_timely);
             let State { queue, own, .. } = state;
@@ -124,9 +126,14 @@ impl Shared {
             ..
         } = state;
         let (options, mut again) = (&self.limit.options, 0);
-        for &Decided { wait, position } in &reply.decided {
-            let Some(waiter) = queue.remove(again) else {
-                break;
+        for &Decided {
+            number,
+            wait,
+            position,
+        } in &reply.decided
+        {
+            let Some(waiter) = queue.remove(number) else {
+                continue;
             };
             let Some(position) = position else {
                 let error = if waiter.tries {
@@ -147,7 +154,7 @@ impl Shared {
                 queue.reply(waiter, Ok(charge));
             } else if !is_timely {
                 abandoned.push(charge);
-                queue.insert(again, waiter);
+                queue.insert(waiter);
                 again += 1;
             } else if own.turns.waiters() < options.max_waiters {
                 own.turns.add(*rule, waiter, answered + wait, charge);
@@ -176,6 +183,8 @@ impl Shared {
 /// The decision of the server about a waiter.
 #[derive(Clone, Copy, Debug)]
 struct Decided {
+    /// That of the waiter.
+    number: u64,
     /// The time until the waiter is due.
     wait: Duration,
     /// The position of its charge; `None` if it is due too late.
@@ -193,7 +202,7 @@ struct Reserved {
 }
 
 impl Reserved {
-    fn read(value: &Value, asked: usize) -> Result<Self, StoreError> {
+    fn read(value: &Value, asks: &[Asked]) -> Result<Self, StoreError> {
         let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Unknown)?;
         let Some((state, [holders, decided @ ..])) = numbers.split_at_checked(7) else {
             return Err(StoreError::Unknown);
@@ -204,10 +213,12 @@ impl Reserved {
         let (decided, []) = decided.as_chunks() else {
             return Err(StoreError::Unknown);
         };
-        if decided.len() > asked {
+        if decided.len() > asks.len() {
             return Err(StoreError::Unknown);
         }
-        let decided = decided.iter().map(|&[wait, position]| Decided {
+        let decided = asks.iter().zip(decided);
+        let decided = decided.map(|(asked, &[wait, position])| Decided {
+            number: asked.number,
             wait: Duration::from_micros(wait.max(0) as u64),
             position: u64::try_from(position).ok(),
         });

@@ -22,7 +22,9 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fallback {
-    /// Returns the error for every call, of the kind [`Store`](tollgate::ErrorKind::Store).
+    /// Returns the error for every call that asks for an answer now, of the kind
+    /// [`Store`](tollgate::ErrorKind::Store). A caller that waits keeps its place until the server is back, or
+    /// its timeout ends; see [`fail_waiting`](crate::RateLimiter::fail_waiting).
     #[default]
     FailClosed,
     /// Admits every call.
@@ -45,7 +47,7 @@ pub enum Fallback {
 
 /// The share of a quota.
 #[derive(Debug)]
-pub(super) struct LocalShare {
+pub(crate) struct LocalShare {
     limiter: RateLimiter,
     /// The units that it has admitted since the server was last told.
     owed: AtomicU64,
@@ -59,7 +61,7 @@ impl LocalShare {
     /// Panics if the quota cannot be split into that many shares, or a share is too small for the
     /// algorithm.
     #[track_caller]
-    pub(super) fn new(fallback: Fallback, quota: Quota, algorithm: Algorithm) -> Option<Self> {
+    pub(crate) fn new(fallback: Fallback, quota: Quota, algorithm: Algorithm) -> Option<Self> {
         let Fallback::Local { share } = fallback else {
             return None;
         };
@@ -71,19 +73,19 @@ impl LocalShare {
     }
 
     /// Takes the quota of another share.
-    pub(super) fn follow(&self, other: &Self) {
+    pub(crate) fn follow(&self, other: &Self) {
         self.limiter.set_quota(other.limiter.quota());
     }
 
     /// Charges units that the server has admitted, as far as they fit.
-    pub(super) fn charge(&self, n: u64) {
+    pub(crate) fn charge(&self, n: u64) {
         let cost = self.limiter.snapshot().available.min(n);
         // If it fails, another charge has taken some of it just now.
         drop(self.limiter.try_acquire_many(cost));
     }
 
     /// Admits as many units as there are, between `least` and `n`, while the server does not decide.
-    pub(super) fn acquire(&self, n: u64, least: u64) -> Result<Charge, AcquireError> {
+    pub(crate) fn acquire(&self, n: u64, least: u64) -> Result<Charge, AcquireError> {
         let cost = self.limiter.snapshot().available.min(n).max(least);
         let charge = self.limiter.try_acquire_many(cost)?;
         self.owed.fetch_add(cost, Ordering::Relaxed);
@@ -91,7 +93,7 @@ impl LocalShare {
     }
 
     /// Returns `n` units of a charge.
-    pub(super) fn refund(&self, charge: Charge, n: u64) {
+    pub(crate) fn refund(&self, charge: Charge, n: u64) {
         let rest = charge.cost().saturating_sub(n);
         self.limiter.settle(charge, rest);
         let refunded = |owed: u64| Some(owed.saturating_sub(n));
@@ -106,18 +108,18 @@ impl LocalShare {
     }
 
     /// Returns whether there is something that the server was not told.
-    pub(super) fn owes(&self) -> bool {
+    pub(crate) fn owes(&self) -> bool {
         self.owed.load(Ordering::Relaxed) > 0
     }
 
     /// Takes the units that it has admitted and time has not paid off. The caller charges them on the server, or
     /// [puts them back](Self::put_back).
-    pub(super) fn take_owed(&self) -> u64 {
+    pub(crate) fn take_owed(&self) -> u64 {
         let unpaid = self.limiter.snapshot().in_use;
         self.owed.swap(0, Ordering::Relaxed).min(unpaid)
     }
 
-    pub(super) fn put_back(&self, owed: u64) {
+    pub(crate) fn put_back(&self, owed: u64) {
         self.owed.fetch_add(owed, Ordering::Relaxed);
     }
 }

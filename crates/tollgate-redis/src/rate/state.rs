@@ -37,6 +37,8 @@ pub(super) struct Options {
     pub(super) jitter: Duration,
     pub(super) max_waiters: usize,
     pub(super) coalesce: bool,
+    /// Waiters get the errors of the store.
+    pub(super) fail_waiting: bool,
     /// The maximum time for which a denial is trusted.
     pub(super) recheck: Duration,
     /// How far ahead the fleet reserves turns.
@@ -95,13 +97,13 @@ impl Rate {
         state
             .abandoned
             .extend(expired.into_iter().map(Charge::from));
-        let mut is_served = true;
-        state.queue.answer(|_, waiter| {
-            let take = || prefetch.cache.take_queued(waiter.cost);
-            let taken = is_served.then(take).flatten();
-            is_served = taken.is_some();
-            Some(Ok(prefetch.charge(waiter.cost, taken?)))
-        });
+        while let Some((number, cost)) = state.queue.front().map(|it| (it.number, it.cost))
+            && let Some(taken) = prefetch.cache.take_queued(cost)
+            && let Some(waiter) = state.queue.remove(number)
+        {
+            let charge = prefetch.charge(cost, taken);
+            state.queue.reply(waiter, Ok(charge));
+        }
         let excess = batches.take_excess(prefetch);
         state.abandoned.extend(excess.map(Charge::from));
     }
@@ -126,6 +128,7 @@ impl Rate {
 
 impl queue::Limit for Rate {
     type Permit = Charge;
+    type Brought = ();
     type Request = ();
     type State = RateState;
 
@@ -169,6 +172,10 @@ impl queue::Limit for Rate {
             return Err(AcquireError::new(ErrorKind::QueueFull));
         }
         Ok(())
+    }
+
+    fn on_leave_elsewhere(state: &mut RateState, number: u64) {
+        state.turns.leave(number);
     }
 
     fn serve(state: &mut State, calls: bool) -> Option<Instant> {

@@ -12,6 +12,7 @@
 //!    was lost; then it gives its turns back and reserves again.
 //! 5. A turn that would be used late is not used, and its waiter gets another one. A reply that comes late gives no turns,
 //!    because the time since their ticks is not known.
+//! 6. A step visits a bounded number of waiters and turns of each cost, however many there are.
 //!
 //! Times are arguments: nothing here reads a clock.
 
@@ -28,10 +29,13 @@ type Waiter = queue::Waiter<(), Charge>;
 
 /// How late a turn may be used, unless one cost takes longer; and by how much a round trip may be longer than the shortest
 /// one.
-const LATE: Duration = Duration::from_millis(50);
+pub(crate) const LATE: Duration = Duration::from_millis(50);
 
 /// A turn is far if it is due later than this.
 const FAR: Duration = Duration::from_secs(5);
+
+/// The number of waiters that are visited to find one of a cost.
+const MOST_VISITED: usize = 256;
 
 /// For how long the key of the turns is left out after a call with both keys was refused.
 const WITHOUT_KEY: Duration = Duration::from_secs(1);
@@ -42,11 +46,21 @@ struct Turn {
     charge: Charge,
 }
 
+/// The turns of one cost.
+#[derive(Default)]
+struct Line {
+    /// The waiters that have turns, by their numbers.
+    waiters: BTreeMap<u64, Waiter>,
+    turns: usize,
+}
+
 #[derive(Default)]
 pub(super) struct Turns {
     counters: Arc<LimitCounters>,
-    /// The waiters that have turns, first-in first-out.
-    waiters: VecDeque<Waiter>,
+    /// By their costs.
+    lines: BTreeMap<u64, Line>,
+    /// The number of waiters that have turns.
+    waiters: usize,
     /// In the order in which they are due.
     turns: VecDeque<Turn>,
     /// The sum of their costs.
@@ -60,8 +74,8 @@ pub(super) struct Turns {
     pub(super) asked: usize,
     /// Others wait for the limit until this time.
     behind: Option<Instant>,
-    /// The last call has failed.
-    is_lost: bool,
+    /// The last call has failed. The next one for waiters is not before this time.
+    lost: Option<Instant>,
     /// When to look whether the line has become shorter.
     look: Option<Instant>,
     /// Until then the key of the turns is left out.
@@ -78,7 +92,7 @@ impl Turns {
 
     /// Returns the number of waiters that have turns.
     pub(super) fn waiters(&self) -> usize {
-        self.waiters.len()
+        self.waiters
     }
 
     /// Returns the number of turns.
@@ -116,7 +130,7 @@ impl Turns {
 
     /// Returns whether there is no turn, and nothing is known that a new limiter would not know.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {
-        self.turns.is_empty() && !self.is_lost && self.has_key(now)
+        self.turns.is_empty() && self.lost.is_none() && self.has_key(now)
     }
 
     /// Forgets the share: nobody waits.
@@ -141,18 +155,24 @@ impl Turns {
 
     /// Records until when others wait, as the last reply told.
     pub(super) fn learn_line(&mut self, until: Option<Instant>) {
-        (self.behind, self.is_lost) = (until, false);
+        (self.behind, self.lost) = (until, None);
     }
 
-    /// Forgets about others who wait. After a call without an answer nothing is reserved until another one is answered.
-    pub(super) fn lose_line(&mut self) {
-        (self.behind, self.is_lost) = (None, true);
+    /// Forgets about others who wait. After a call without an answer nothing is reserved until another one is
+    /// answered. The waiters call again at that time.
+    pub(super) fn lose_line(&mut self, again: Instant) {
+        (self.behind, self.lost) = (None, Some(again));
+    }
+
+    /// Returns when waiters may call again, if the last call has failed.
+    pub(super) fn lost(&self) -> Option<Instant> {
+        self.lost
     }
 
     /// Returns whether others wait for the limit, so that a call that takes what is there now gets nothing.
     pub(super) fn is_behind(&self, now: Instant) -> bool {
         let is_behind = self.behind.is_some_and(|behind| behind > now);
-        !self.is_lost && (is_behind || !self.turns.is_empty())
+        self.lost.is_none() && (is_behind || !self.turns.is_empty())
     }
 
     /// Returns the time that a waiter with this deadline has, less a round trip.
@@ -168,7 +188,7 @@ impl Turns {
         let share = self.share.unwrap_or(first);
         let room = share.saturating_sub(self.tokens);
         let is_low = self.tokens <= share / 2 && room >= first;
-        let asks = self.turns.is_empty() || is_low || queue.iter().any(|waiter| waiter.tries);
+        let asks = self.turns.is_empty() || is_low || queue.has_tries();
         asks.then_some(room)
     }
 
@@ -190,8 +210,26 @@ impl Turns {
         self.rule = Some(rule);
         self.tokens = self.tokens.saturating_add(charge.cost);
         let index = self.turns.partition_point(|turn| turn.due <= due);
+        let line = self.lines.entry(charge.cost).or_default();
+        line.turns += 1;
+        line.waiters.insert(waiter.number, waiter);
+        self.waiters += 1;
         self.turns.insert(index, Turn { due, charge });
-        self.waiters.push_back(waiter);
+    }
+
+    /// Takes out a waiter that has a turn.
+    fn remove(&mut self, cost: u64, number: u64) -> Option<Waiter> {
+        let waiter = self.lines.get_mut(&cost)?.waiters.remove(&number)?;
+        self.waiters -= 1;
+        Some(waiter)
+    }
+
+    /// Takes out a waiter that has left.
+    pub(super) fn leave(&mut self, number: u64) {
+        let has_it = |(_, line): &(&u64, &Line)| line.waiters.contains_key(&number);
+        if let Some((&cost, _)) = self.lines.iter().find(has_it) {
+            drop(self.remove(cost, number));
+        }
     }
 
     /// Admits the waiters whose turns are due. Returns when the next one is.
@@ -206,7 +244,7 @@ impl Turns {
                 break;
             };
             let cost = turn.charge.cost;
-            self.tokens -= cost;
+            self.forget(cost);
             let late = LATE.max(rule.lasting(cost.into()));
             if now - turn.due <= late
                 && let Some(waiter) = self.first_of(queue, cost)
@@ -219,68 +257,89 @@ impl Turns {
         self.due()
     }
 
+    /// Records that a turn of this cost is not held any more.
+    fn forget(&mut self, cost: u64) {
+        self.tokens -= cost;
+        if let Some(line) = self.lines.get_mut(&cost) {
+            line.turns -= 1;
+        }
+    }
+
     /// Takes out the first waiter of a cost, of those that have turns, or of the queue.
     fn first_of(&mut self, queue: &mut Queue, cost: u64) -> Option<Waiter> {
-        let first = self.waiters.iter().position(|it| is_served(it, cost));
+        let mut waiters = self.lines.get(&cost)?.waiters.values();
+        let first = waiters.find(|it| is_served(it, cost)).map(|it| it.number);
         match first {
-            Some(index) => self.waiters.remove(index),
+            Some(number) => self.remove(cost, number),
             None => self.first_of_queue(queue, cost),
         }
     }
 
     fn first_of_queue(&self, queue: &mut Queue, cost: u64) -> Option<Waiter> {
-        let mut waiters = queue.iter().skip(self.asked);
-        let index = waiters.position(|it| is_served(it, cost) && !it.tries)?;
-        queue.remove(self.asked + index)
+        let mut waiters = queue.iter().skip(self.asked).take(MOST_VISITED);
+        let first = waiters.find(|it| is_served(it, cost) && !it.tries)?;
+        let number = first.number;
+        queue.remove(number)
     }
 
     /// Makes the waiters as many as the turns of their cost, after some have left, or were too late. Returns the turns that
     /// nobody wants.
     pub(super) fn balance(&mut self, queue: &mut Queue) -> Vec<Charge> {
-        self.waiters.retain(|waiter| !waiter.answer.is_closed());
-        let mut spare = BTreeMap::<u64, isize>::new();
-        for turn in &self.turns {
-            *spare.entry(turn.charge.cost).or_default() += 1;
-        }
-        for waiter in &self.waiters {
-            *spare.entry(waiter.cost).or_default() -= 1;
-        }
-        for index in (0..self.waiters.len()).rev() {
-            let spare = spare.entry(self.waiters[index].cost).or_default();
-            if *spare < 0
-                && let Some(waiter) = self.waiters.remove(index)
-            {
-                *spare += 1;
-                queue.insert(0, waiter);
-            }
-        }
         let mut unwanted = Vec::new();
-        for (cost, spare) in spare {
-            for _ in 0..spare {
-                let has_cost = |turn: &Turn| turn.charge.cost == cost;
-                if let Some(waiter) = self.first_of_queue(queue, cost) {
-                    self.waiters.push_back(waiter);
-                } else if let Some(index) = self.turns.iter().rposition(has_cost)
-                    && let Some(turn) = self.turns.remove(index)
-                {
-                    self.tokens -= cost;
-                    self.counters.unused_turns(1);
-                    unwanted.push(turn.charge);
-                }
-            }
+        let differ = |(_, line): &(&u64, &Line)| line.waiters.len() != line.turns;
+        let costs: Vec<u64> = self
+            .lines
+            .iter()
+            .filter(differ)
+            .map(|(&it, _)| it)
+            .collect();
+        for cost in costs {
+            self.balance_line(queue, cost, &mut unwanted);
         }
+        self.lines.retain(|_, line| line.turns > 0);
         if self.turns.is_empty() && queue.is_empty() {
             self.rest();
         }
         unwanted
     }
 
+    fn balance_line(&mut self, queue: &mut Queue, cost: u64, unwanted: &mut Vec<Charge>) {
+        let Some(line) = self.lines.get_mut(&cost) else {
+            return;
+        };
+        while line.waiters.len() > line.turns
+            && let Some((_, waiter)) = line.waiters.pop_last()
+        {
+            self.waiters -= 1;
+            queue.insert(waiter);
+        }
+        for _ in line.waiters.len()..line.turns {
+            let has_cost = |turn: &Turn| turn.charge.cost == cost;
+            if let Some(waiter) = self.first_of_queue(queue, cost)
+                && let Some(line) = self.lines.get_mut(&cost)
+            {
+                line.waiters.insert(waiter.number, waiter);
+                self.waiters += 1;
+            } else if let Some(index) = self.turns.iter().rposition(has_cost)
+                && let Some(turn) = self.turns.remove(index)
+            {
+                self.forget(cost);
+                self.counters.unused_turns(1);
+                unwanted.push(turn.charge);
+            }
+        }
+    }
+
     /// Moves the waiters back to the front of the queue. Returns the turns.
     pub(super) fn release(&mut self, queue: &mut Queue) -> Vec<Charge> {
-        while let Some(waiter) = self.waiters.pop_back() {
-            queue.insert(0, waiter);
+        let lines = std::mem::take(&mut self.lines);
+        for waiter in lines
+            .into_values()
+            .flat_map(|line| line.waiters.into_values())
+        {
+            queue.insert(waiter);
         }
-        (self.tokens, self.look) = (0, None);
+        (self.waiters, self.tokens, self.look) = (0, 0, None);
         self.counters.unused_turns(self.turns.len());
         self.turns.drain(..).map(|turn| turn.charge).collect()
     }
@@ -304,9 +363,11 @@ mod tests {
 
     type Receiver = oneshot::Receiver<Answer<Charge>>;
 
+    /// A waiter that is not in the queue.
     fn waiter(cost: u64) -> (Waiter, Receiver) {
         let (answer, receiver) = oneshot::channel();
         let waiter = Waiter {
+            number: 0,
             cost,
             tries: false,
             deadline: None,
@@ -323,14 +384,17 @@ mod tests {
     /// Turns of these costs, one in each second, and their waiters.
     fn turns(costs: &[u64], now: Instant) -> (Turns, Queue, Vec<Receiver>) {
         let mut turns = Turns::default();
+        let mut queue = Queue::new();
         let receivers = costs.iter().zip(1..).map(|(cost, seconds)| {
             let (waiter, receiver) = waiter(*cost);
+            let number = queue.next_number();
+            let waiter = Waiter { number, ..waiter };
             let charge = Charge::open(*cost, Source::Store);
             turns.add(rule(), waiter, now + SECOND * seconds, charge);
             receiver
         });
         let receivers = receivers.collect();
-        (turns, Queue::new(), receivers)
+        (turns, queue, receivers)
     }
 
     /// Returns the indices of the waiters that are admitted.
@@ -379,11 +443,14 @@ mod tests {
         let now = Instant::now();
         let (mut turns, mut queue, mut receivers) = turns(&[2, 2, 1], now);
         let (next, receiver) = waiter(1);
-        queue.push(next);
+        let number = queue.next_number();
+        queue.insert(Waiter { number, ..next });
         receivers.push(receiver);
         // One of cost 2 and one of cost 1 leave.
-        drop(receivers.remove(2));
-        drop(receivers.remove(0));
+        for index in [2, 0] {
+            drop(receivers.remove(index));
+            turns.leave(index as u64);
+        }
         let unwanted = turns.balance(&mut queue);
         assert_eq!(unwanted.iter().map(Charge::cost).collect::<Vec<_>>(), [2]);
         assert!(queue.is_empty());
@@ -400,7 +467,7 @@ mod tests {
         let now = Instant::now();
         let (mut turns, mut queue, _receivers) = turns(&[], now);
         let (head, _receiver) = waiter(3);
-        queue.push(head);
+        queue.insert(head);
         assert_eq!(turns.room(&queue), Some(3));
         for (holders, expected) in [
             (2, 6),

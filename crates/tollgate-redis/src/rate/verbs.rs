@@ -25,8 +25,10 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Closed`; `QueueFull`; `Store` if the store fails and the [fallback](Self::fallback) does
-    /// not decide.
+    /// `Closed`; `QueueFull`; `TimedOut` at once with a [timeout](Waiting::timeout) that is shorter than the
+    /// wait. A caller waits through an outage of the store, unless the [fallback](Self::fallback) admits it:
+    /// `Store` is the error for a [mistake](StoreError::is_mistake), with [`fail_waiting`](Self::fail_waiting),
+    /// and with a timeout that ends before the next attempt.
     ///
     /// # Examples
     ///
@@ -65,9 +67,9 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `RateLimited`, with the time after which to retry, which is never zero; otherwise the errors
-    /// of [`acquire`](Self::acquire). The time is that of the server, counted from its reply, so a
-    /// retry after it is not too early. It may be denied again if other calls were faster, or if
+    /// `RateLimited`, with the time after which to retry, which is never zero; `Store` if the store fails and the
+    /// [fallback](Self::fallback) does not decide; `Closed`. The time is that of the server, counted from its
+    /// reply, so a retry after it is not too early. It may be denied again if other calls were faster, or if
     /// callers of this limiter wait: behind a queue, the time is a lower bound.
     ///
     /// # Examples
@@ -110,7 +112,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `RateLimited` if no unit is available; otherwise the errors of [`acquire`](Self::acquire).
+    /// `RateLimited` if no unit is available; otherwise the errors of [`try_acquire`](Self::try_acquire).
     ///
     /// # Examples
     ///

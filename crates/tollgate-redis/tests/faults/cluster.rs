@@ -153,13 +153,13 @@ fn acquire_without_a_node_fails_for_its_slots_only() {
             }
             // After some deadlines in a row the connection is suspected, and stays in use.
             for _ in 0..3 {
-                let _typed = failure(&ends(limiters[2].acquire()).await.unwrap_err());
+                let _typed = failure(&ends(limiters[2].try_acquire()).await.unwrap_err());
             }
             let mut broken = 0;
             for round in 0.. {
                 assert!(round < 100, "its breaker does not open");
                 for limiter in &limiters[..2] {
-                    let charge = ends(limiter.acquire()).await;
+                    let charge = ends(limiter.try_acquire()).await;
                     charge.unwrap_or_else(|error| panic!("still: {still}, {error:?}"));
                 }
                 let tally = crowd(&limiters[2], 100).await;
@@ -176,7 +176,7 @@ fn acquire_without_a_node_fails_for_its_slots_only() {
                 cluster.nodes[2].restart();
             }
             recovers(&limiters[2]).await;
-            until(async || limiters[2].acquire().await.is_ok()).await;
+            until(async || limiters[2].try_acquire().await.is_ok()).await;
         }
     });
 }

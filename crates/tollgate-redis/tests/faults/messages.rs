@@ -33,7 +33,7 @@ fn acquire_with_an_unknown_answer_follows_each_fallback() {
             let store = server.store().deadline(PATIENT);
             for algorithm in [Algorithm::Gcra, Algorithm::SlidingLog] {
                 let limiter = RateLimiter::new(&store, "k", slow(10)).algorithm(algorithm);
-                let error = limiter.acquire().await.unwrap_err();
+                let error = limiter.try_acquire().await.unwrap_err();
                 assert_eq!(failure(&error), StoreError::Unknown, "{line}");
                 let open = limiter.fallback(Fallback::FailOpen);
                 assert_eq!(open.acquire().await.unwrap().source(), Source::Fallback);
@@ -83,7 +83,7 @@ fn acquire_with_an_outage_of_the_store_opens_its_breaker() {
                 // The failures of different limits add up.
                 let limiter = RateLimiter::new(&store, index.to_string(), slow(10));
                 assert!(!store.is_broken(), "{line}");
-                let error = limiter.acquire().await.unwrap_err();
+                let error = limiter.try_acquire().await.unwrap_err();
                 assert_eq!(failure(&error), expected, "{line}");
             }
             let limiter = RateLimiter::new(&store, "k", slow(10));
@@ -168,7 +168,7 @@ fn acquire_with_a_mistake_is_an_error_with_every_fallback() {
         ] {
             let limiter = RateLimiter::new(&store, "k", slow(10)).fallback(fallback);
             for _ in 0..3 {
-                let error = limiter.acquire().await.unwrap_err();
+                let error = limiter.try_acquire().await.unwrap_err();
                 assert_eq!(failure(&error), StoreError::WrongType);
                 let error = limiter.try_acquire_up_to(3).await.unwrap_err();
                 assert_eq!(failure(&error), StoreError::WrongType);
@@ -190,7 +190,7 @@ fn acquire_without_a_right_follows_each_fallback() {
         let store = tollgate_redis::Store::new(&address).unwrap();
         let store = store.deadline(PATIENT);
         let limiter = RateLimiter::new(&store, "k", slow(10));
-        let error = limiter.acquire().await.unwrap_err();
+        let error = limiter.try_acquire().await.unwrap_err();
         assert_eq!(failure(&error), StoreError::Forbidden);
         let open = limiter.fallback(Fallback::FailOpen);
         assert_eq!(

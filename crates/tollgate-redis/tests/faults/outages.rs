@@ -86,7 +86,7 @@ fn acquire_without_a_server_failing_closed_admits_nobody() {
         let tally = crowd(&limiter, 100).await;
         assert_eq!((tally.admitted(), tally.errors.len()), (0, 100));
         while !store.is_broken() {
-            ends(limiter.acquire()).await.unwrap_err();
+            ends(limiter.try_acquire()).await.unwrap_err();
         }
         assert_eq!(limiter.waiting(), 0);
         server.restart();
@@ -191,7 +191,7 @@ fn acquire_after_a_failover_admits_again_at_most_what_was_not_replicated() {
         // A server that is still a replica reports that.
         let mut tally = Tally::default();
         while !tally.errors.contains(&StoreError::ReadOnly) {
-            tally.add(ends(limiter.acquire()).await);
+            tally.add(ends(limiter.try_acquire()).await);
         }
         assert_eq!(tally.admitted(), 0);
 
@@ -217,7 +217,7 @@ fn acquire_on_a_primary_that_became_a_replica_reconnects() {
         replicate(&old, new.port());
         front.lead_to(new.port());
         // The connection to the old server stays open, and is useless.
-        until(async || match ends(limiter.acquire()).await {
+        until(async || match ends(limiter.try_acquire()).await {
             Ok(_) => true,
             Err(error) => {
                 let _typed = failure(&error);
@@ -284,7 +284,7 @@ fn acquire_in_a_partition_ends_and_says_what_may_be_charged() {
             proxy.set(cut);
             let mut failed = crowds(&limiters, 20).await;
             until(async || {
-                failed.add(ends(limiters[0].acquire()).await);
+                failed.add(ends(limiters[0].try_acquire()).await);
                 store.is_broken()
             })
             .await;
@@ -318,7 +318,7 @@ fn acquire_with_lost_replies_charges_at_most_the_calls() {
         let (proxy, store, limiter) = behind_proxy(server, 1000).await;
         proxy.set(Mode::DropReplies);
         let calls = store.calls();
-        let error = ends(limiter.acquire()).await.unwrap_err();
+        let error = ends(limiter.try_acquire()).await.unwrap_err();
         assert!(super::help::failure(&error).is_perhaps_charged());
         assert_eq!(store.calls(), calls + 1);
         let direct = RateLimiter::new(&server.store(), "k", slow(1000));
@@ -332,7 +332,7 @@ fn acquire_on_a_half_open_connection_reconnects() {
         let (proxy, _, limiter) = behind_proxy(server, 1000).await;
         let accepted = proxy.accepted();
         proxy.set(Mode::HalfOpen);
-        let error = ends(limiter.acquire()).await.unwrap_err();
+        let error = ends(limiter.try_acquire()).await.unwrap_err();
         assert!(super::help::failure(&error).is_perhaps_charged());
         // From now on all data passes, except on that connection.
         proxy.set(Mode::Pass);

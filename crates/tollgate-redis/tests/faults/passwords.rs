@@ -112,14 +112,14 @@ fn acquire_with_a_password_of_the_server_that_has_changed_is_unauthenticated() {
         // The first call may be sent on the connection that has just ended.
         let mut errors = Vec::new();
         while !store.is_broken() {
-            errors.push(failure(&limiter.acquire().await.unwrap_err()));
+            errors.push(failure(&limiter.try_acquire().await.unwrap_err()));
         }
         assert_eq!(
             errors.last(),
             Some(&StoreError::Unauthenticated),
             "{errors:?}"
         );
-        let error = failure(&limiter.acquire().await.unwrap_err());
+        let error = failure(&limiter.try_acquire().await.unwrap_err());
         assert_eq!(error, StoreError::BreakerOpen);
     });
 }
@@ -134,7 +134,7 @@ fn acquire_without_the_right_for_the_database_is_unauthenticated() {
         limiter(store(&server)).acquire().await.unwrap();
         let address = server.address().replace("//", "//app:secret@");
         let store = Store::new(&format!("{address}3")).unwrap();
-        let error = limiter(store).acquire().await.unwrap_err();
+        let error = limiter(store).try_acquire().await.unwrap_err();
         assert_eq!(failure(&error), StoreError::Unauthenticated);
     });
 }

@@ -46,7 +46,7 @@ async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
     for algorithm in algorithms() {
         let limiter = RateLimiter::new(store, format!("app:{algorithm}"), slow(60));
         let limiter = limiter.algorithm(algorithm);
-        limiter.acquire_many(2).await.map_err(failed)?;
+        limiter.try_acquire_many(2).await.map_err(failed)?;
         let first = limiter.try_acquire().await.map_err(failed)?;
         limiter.try_acquire_up_to(2).await.map_err(failed)?;
         let later = limiter.reserve(Duration::ZERO).await.map_err(failed)?;
@@ -62,7 +62,7 @@ async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
     }
 
     // The second call waits for a turn.
-    let waits = RateLimiter::new(store, "app:waits", Quota::per_second(100));
+    let waits = RateLimiter::new(store, "app:waits", Quota::per_second(100)).fail_waiting();
     waits.acquire().await.map_err(failed)?;
     waits.acquire().await.map_err(failed)?;
 
@@ -71,6 +71,7 @@ async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
         "app:sliding-log",
         slow(60),
     );
+    let set = set.fail_waiting();
     let outcome = set.try_acquire().await?;
     set.refund(outcome.into_charges().unwrap()).await?;
     set.acquire().await.map_err(failed)?;
@@ -221,7 +222,7 @@ fn acquire_in_a_cluster_needs_the_further_rights_of_the_readme() {
             cluster.begin(slot, from, (from + 1) % 3);
             let limiter = RateLimiter::new(&store(charges), key, slow(5));
             assert_eq!(
-                limiter.acquire().await.is_ok(),
+                limiter.try_acquire().await.is_ok(),
                 charges,
                 "without {without:?}"
             );

@@ -111,7 +111,7 @@ fn acquire_beyond_maxclients_is_a_typed_error() {
         let others = (server.connection(), server.connection());
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(100_000));
-        let refused = limiter.acquire().await.unwrap_err();
+        let refused = limiter.try_acquire().await.unwrap_err();
         assert_eq!(failure(&refused), StoreError::TooManyClients);
         let tally = crowd(&limiter, 10_000).await;
         assert_eq!(tally.errors.len(), 10_000);
@@ -159,7 +159,7 @@ fn acquire_of_a_key_of_another_type_is_a_typed_error() {
                 let limiter = RateLimiter::new(&store, "k", slow(5))
                     .algorithm(algorithm)
                     .fallback(Fallback::FailOpen);
-                let refused = limiter.acquire().await.unwrap_err();
+                let refused = limiter.try_acquire().await.unwrap_err();
                 assert_eq!(failure(&refused), StoreError::WrongType, "{algorithm}");
                 assert_eq!(limiter.peek(1).await, Err(StoreError::WrongType));
             }
@@ -246,7 +246,7 @@ fn acquire_without_memory_is_a_typed_error_and_falls_back() {
         recovers(&closed).await;
         fill(&server);
         set(&server, "maxmemory", "1mb");
-        let error = closed.acquire().await.unwrap_err();
+        let error = closed.try_acquire().await.unwrap_err();
         assert_eq!(failure(&error), StoreError::OutOfMemory);
         for _ in 0..20 {
             assert_eq!(open.acquire().await.unwrap().source(), Source::Fallback);
@@ -352,7 +352,7 @@ fn acquire_on_a_stopped_server_ends_and_leaves_no_waiters() {
         }
         server.go_on();
         recovers(&limiter).await;
-        until(async || limiter.acquire().await.is_ok()).await;
+        until(async || limiter.try_acquire().await.is_ok()).await;
     });
 }
 

@@ -11,7 +11,7 @@ use crate::support::{on_server, runtime};
 async fn is_unavailable(store: Result<Store, StoreError>, said: &str) {
     let store = store.unwrap().deadline(PATIENT);
     let limiter = RateLimiter::new(&store, "k", slow(5));
-    let refused = ends(limiter.acquire()).await.unwrap_err();
+    let refused = ends(limiter.try_acquire()).await.unwrap_err();
     assert_eq!(failure(&refused), StoreError::Unavailable, "{said}");
     let failure = store.last_failure().unwrap();
     assert!(failure.contains(said), "{failure}");

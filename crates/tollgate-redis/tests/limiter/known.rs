@@ -381,7 +381,8 @@ fn settle_of_the_fallback_refunds_the_rest_alone() {
 fn acquire_that_fails_fails_the_whole_queue() {
     on_server(async |server| {
         let deadline = Duration::from_millis(300);
-        let limiter = RateLimiter::new(&server.store().deadline(deadline), "k", slow(100));
+        let store = server.store().deadline(deadline);
+        let limiter = RateLimiter::new(&store, "k", slow(100)).fail_waiting();
         limiter.acquire().await.unwrap();
         server.stop();
         // The second caller joins in the poll in which the first has called the server.

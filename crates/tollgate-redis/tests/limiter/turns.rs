@@ -29,14 +29,14 @@ async fn has_turns(look: &RateLimiter, turns: u32) {
     until(async || next(look).await > GAP * turns).await;
 }
 
-fn micros(time: SystemTime) -> u64 {
+pub(super) fn micros(time: SystemTime) -> u64 {
     let time = time.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     u64::try_from(time.as_micros()).unwrap()
 }
 
 /// Checks that what was admitted in any time is at most the burst and what the rate pays off, which is one in `gap`
 /// microseconds.
-fn assert_within(burst: u64, gap: u64, charges: &mut [(u64, u64)]) {
+pub(super) fn assert_within(burst: u64, gap: u64, charges: &mut [(u64, u64)]) {
     charges.sort_unstable();
     let (mut debt, mut at) = (0_u64, 0);
     for (tick, cost) in charges {
@@ -185,7 +185,7 @@ fn acquire_without_a_server_uses_the_turns_that_are_reserved() {
         server.kill();
         let charge = waits.await.unwrap().unwrap();
         assert_eq!(charge.at(), first.at() + GAP);
-        let _typed = failure(&limiter.acquire().await.unwrap_err());
+        let _typed = failure(&limiter.try_acquire().await.unwrap_err());
     });
 }
 

@@ -308,7 +308,7 @@ fn acquire_with_jitter_asks_again_later() {
     on_server(async |server| {
         let limits = |store: &Store| {
             let quick = Quota::new(1, Duration::from_millis(5));
-            LimitSet::new(store).limit("k", quick)
+            LimitSet::new(store).limit_by(Algorithm::FixedWindow, "k", quick)
         };
         let stores = [(); 2].map(|()| server.store());
         let soon = limits(&stores[0]);

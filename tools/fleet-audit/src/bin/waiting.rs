@@ -4,30 +4,42 @@
 //! A process is a store with a connection of its own. Half of them are far: behind a network that delays replies.
 //! A third of the time after the start, the world may be disturbed, see [`disturb`].
 //!
+//! With `sets`, so many more processes wait for a [`LimitSet`] of this rate and of a limit of their own. Each of
+//! them also tries another limit of its store, which fails open, 100 times a second: `fallback` is the part of
+//! these calls that the server did not decide.
+//!
 //! ```sh
 //! cargo run --release -p fleet-audit --bin waiting -- processes=200 rate=100 seconds=30 far=10
 //! cargo run --release -p fleet-audit --bin waiting -- processes=50 lost=10000
+//! cargo run --release -p fleet-audit --bin waiting -- processes=50 sets=2 rate=100 seconds=30
 //! ```
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use redis_on_loopback::Server;
 use redis_on_loopback::proxy::{Mode, Proxy};
 use tokio::task::JoinHandle;
-use tollgate::Quota;
-use tollgate_redis::{RateLimiter, Store};
+use tollgate::{AcquireError, Quota};
+use tollgate_redis::{Fallback, LimitSet, RateLimiter, Source, Store};
 
 #[derive(Clone, Copy)]
 struct Setup {
     processes: usize,
+    /// The processes that wait for a set.
+    sets: usize,
     rate: u64,
     burst: u64,
     seconds: u64,
     /// The callers of each process that wait at a time.
     waiters: usize,
+    /// Those of each process that waits for a set.
+    set_waiters: usize,
+    /// The rate of the limit that a set has beside the common one.
+    tenant: u64,
     /// The way to the far half and back, in milliseconds.
     far: u64,
     /// In milliseconds.
@@ -82,7 +94,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         rate: value("rate", 100),
         burst: value("burst", 1),
         seconds: value("seconds", 30),
+        sets: value("sets", 0) as usize,
         waiters: value("waiters", 5) as usize,
+        set_waiters: value("set_waiters", 5) as usize,
+        tenant: value("tenant", 1_000_000),
         far: value("far", 0),
         horizon: value("horizon", 250),
         leave: value("leave", 0),
@@ -108,12 +123,12 @@ async fn run(setup: &Setup) {
     let begin = now();
     let mut processes = Vec::new();
     let stores = Stores::default();
-    for index in 0..setup.processes {
+    for index in 0..setup.all() {
         let lives = Some(setup.churn).filter(|churn| *churn > 0);
         // In turn, so that `churn` of them end in each second.
         let life = lives.map(|churn| {
-            let all = setup.processes as f64 / churn as f64;
-            (all, all * (index + 1) as f64 / setup.processes as f64)
+            let all = setup.all() as f64 / churn as f64;
+            (all, all * (index + 1) as f64 / setup.all() as f64)
         });
         let is_far = (setup.far > 0 || setup.disturbance.is_some()) && index % 2 == 1;
         let address = if is_far {
@@ -135,12 +150,71 @@ async fn run(setup: &Setup) {
     let before = calls(&stores);
     tokio::time::sleep(setup.counted()).await;
     let calls = calls(&stores) - before;
+    let [tries, fallbacks] = [&TRIES, &FALLBACKS].map(|count| count.load(Ordering::Relaxed));
     let mut admissions = Vec::<Admission>::new();
     for process in processes {
         admissions.extend(process.await.expect("a process panics"));
     }
     disturbing.await.expect("it does not panic");
-    report(setup, admissions, begin, calls);
+    // The tries are calls, too.
+    report(
+        setup,
+        admissions,
+        begin,
+        calls.saturating_sub(tries - fallbacks),
+    );
+    if setup.sets > 0 {
+        let part = 100.0 * fallbacks as f64 / tries.max(1) as f64;
+        println!("another limit beside the sets: fallback {part:.1} % of {tries}");
+    }
+}
+
+/// The calls of other limits beside sets, while admissions count; and those that the fallback decided.
+static TRIES: AtomicU64 = AtomicU64::new(0);
+static FALLBACKS: AtomicU64 = AtomicU64::new(0);
+
+/// Tries another limit of the store while admissions count.
+async fn beside(store: Store, setup: Setup, from: Instant, until: Instant) {
+    let other = RateLimiter::new(
+        &store,
+        "other",
+        Quota::per_second(1_000_000).burst(1_000_000),
+    );
+    let other = other.fallback(Fallback::FailOpen);
+    let counted = from + setup.warm_up()..from + setup.warm_up() + setup.counted();
+    while Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if counted.contains(&Instant::now()) {
+            let charge = other.try_acquire().await.expect("it fails open");
+            TRIES.fetch_add(1, Ordering::Relaxed);
+            let is_fallback = charge.source() == Source::Fallback;
+            FALLBACKS.fetch_add(u64::from(is_fallback), Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the callers of a process wait for.
+#[derive(Clone)]
+enum Limits {
+    One(RateLimiter),
+    Set(LimitSet),
+}
+
+impl Limits {
+    /// Waits, at most for a time. Returns the microsecond of the charge.
+    async fn acquire(&self, time: Option<Duration>) -> Result<u64, AcquireError> {
+        let time = time.unwrap_or(Duration::MAX);
+        match self {
+            Self::One(limiter) => {
+                let charge = limiter.acquire().timeout(time).await?;
+                Ok(since_epoch(charge.at()))
+            }
+            Self::Set(set) => {
+                let charges = set.acquire().timeout(time).await?;
+                Ok(charges.at(0).map_or(0, since_epoch))
+            }
+        }
+    }
 }
 
 /// Disturbs the fleet for a time:
@@ -201,9 +275,22 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy) -> JoinHandle<()> {
 }
 
 impl Setup {
-    fn limiter(&self, store: &Store) -> RateLimiter {
+    /// The number of processes.
+    fn all(&self) -> usize {
+        self.processes + self.sets
+    }
+
+    fn limits(&self, store: &Store, index: usize) -> Limits {
         let quota = Quota::per_second(self.rate).burst(self.burst);
-        RateLimiter::new(store, "fleet", quota).horizon(Duration::from_millis(self.horizon))
+        let horizon = Duration::from_millis(self.horizon);
+        if index < self.processes {
+            let limiter = RateLimiter::new(store, "fleet", quota);
+            return Limits::One(limiter.horizon(horizon));
+        }
+        // A millisecond of it, so that callers that are charged in one request do not wait for it.
+        let tenant = Quota::per_second(self.tenant).burst(self.burst.max(self.tenant / 1000));
+        let set = LimitSet::new(store).horizon(horizon).limit("fleet", quota);
+        Limits::Set(set.limit(format!("tenant{index}"), tenant))
     }
 }
 
@@ -216,6 +303,7 @@ async fn process(
     end: Instant,
 ) -> Vec<Admission> {
     let mut admissions = Vec::new();
+    let from = end - Duration::from_secs(setup.seconds);
     let mut ends = life.map(|(_, first)| Instant::now() + Duration::from_secs_f64(first));
     while Instant::now() < end {
         let store = Store::new(&address)
@@ -225,26 +313,31 @@ async fn process(
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(store.clone());
-        let limiter = setup.limiter(&store);
+        let limits = setup.limits(&store, index);
         let until = ends.map_or(end, |ends| ends.min(end));
+        let waiters = match &limits {
+            Limits::One(_) => setup.waiters,
+            Limits::Set(_) => {
+                tokio::spawn(beside(store.clone(), setup, from, until));
+                setup.set_waiters
+            }
+        };
         let callers =
-            (0..setup.waiters).map(|_| tokio::spawn(caller(limiter.clone(), index, setup, until)));
+            (0..waiters).map(|_| tokio::spawn(caller(limits.clone(), index, setup, until)));
         for caller in callers.collect::<Vec<_>>() {
             admissions.extend(caller.await.expect("a caller panics"));
         }
         // Says goodbye.
-        limiter.shutdown().await;
+        match limits {
+            Limits::One(limiter) => limiter.shutdown().await,
+            Limits::Set(set) => set.shutdown().await,
+        }
         ends = life.map(|(whole, _)| Instant::now() + Duration::from_secs_f64(whole));
     }
     admissions
 }
 
-async fn caller(
-    limiter: RateLimiter,
-    index: usize,
-    setup: Setup,
-    until: Instant,
-) -> Vec<Admission> {
+async fn caller(limits: Limits, index: usize, setup: Setup, until: Instant) -> Vec<Admission> {
     let mut admissions = Vec::new();
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -259,9 +352,9 @@ async fn caller(
             }
         };
         let answer = if setup.timeout > 0 {
-            Some(limiter.acquire().timeout(time.min(left)).await)
+            Some(limits.acquire(Some(time.min(left))).await)
         } else {
-            let waits = tokio::time::timeout(time.min(left), async { limiter.acquire().await });
+            let waits = tokio::time::timeout(time.min(left), limits.acquire(None));
             waits.await.ok()
         };
         let answer = match answer {
@@ -271,7 +364,7 @@ async fn caller(
             }
             answer => answer.and_then(Result::ok),
         };
-        admissions.extend(answer.map(|charge| (since_epoch(charge.at()), index, now())));
+        admissions.extend(answer.map(|tick| (tick, index, now())));
     }
 }
 
@@ -293,13 +386,21 @@ fn report(setup: &Setup, admissions: Vec<Admission>, from: u64, calls: u64) {
         .filter(|it| (begin..last).contains(&it.0))
         .collect();
     let due = (last - begin) as f64 / 1e6 * setup.rate as f64;
-    let mut each = vec![0_u64; setup.processes];
+    let mut each = vec![0_u64; setup.all()];
     for (_, process, _) in &counted {
         each[*process] += 1;
     }
-    let mean = |far: usize| {
-        let group: Vec<_> = each.iter().skip(far).step_by(2).collect();
-        group.iter().copied().sum::<u64>() as f64 / group.len().max(1) as f64
+    let sets = each.split_off(setup.processes);
+    let mean = |group: &[u64]| group.iter().sum::<u64>() as f64 / group.len().max(1) as f64;
+    let half = |far| {
+        mean(
+            &each
+                .iter()
+                .copied()
+                .skip(far)
+                .step_by(2)
+                .collect::<Vec<_>>(),
+        )
     };
     let ticks = admissions.iter().map(|it| it.0).collect();
     let times = admissions.iter().map(|it| it.2).collect();
@@ -307,13 +408,18 @@ fn report(setup: &Setup, admissions: Vec<Admission>, from: u64, calls: u64) {
         "used {:.3}, calls an admission {:.2}, near {:.0} : far {:.0}, least {} most {}, above the bound by {}; by the times of admission {}",
         counted.len() as f64 / due,
         calls as f64 / counted.len().max(1) as f64,
-        mean(0),
-        mean(1),
+        half(0),
+        half(1),
         each.iter().min().unwrap_or(&0),
         each.iter().max().unwrap_or(&0),
         excess(setup, ticks),
         excess(setup, times),
     );
+    if !sets.is_empty() {
+        let share = due / setup.all() as f64;
+        let part = mean(&sets) / share;
+        println!("sets {sets:?}: {part:.2} of their part of the rate");
+    }
 }
 
 /// Returns by how many units these admissions exceed the burst and what the rate has paid off.
