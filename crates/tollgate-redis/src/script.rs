@@ -33,7 +33,8 @@ pub(crate) static WINDOW: LazyLock<Script> =
 /// One sliding log.
 pub(crate) static LOG: LazyLock<Script> = script!("lua/prelude.lua" "lua/log.lua" "lua/one.lua");
 /// One semaphore.
-pub(crate) static LEASE: LazyLock<Script> = script!("lua/prelude.lua" "lua/lease.lua");
+pub(crate) static LEASE: LazyLock<Script> =
+    script!("lua/prelude.lua" "lua/line.lua" "lua/lease.lua");
 
 /// Several limits, with any rules.
 pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {

@@ -29,6 +29,7 @@ mod faults {
 /// Semaphores.
 mod lease {
     mod faults;
+    mod line;
     mod model;
     mod shared;
     mod verbs;

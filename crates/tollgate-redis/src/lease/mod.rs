@@ -4,6 +4,7 @@
 //! [`Lease`] -> [`renewals`] (the task that renews leases) -> calls of the script -> [`keys`](crate::keys).
 
 mod boot_instant;
+mod looks;
 mod renewals;
 mod semaphore;
 mod state;

@@ -11,7 +11,7 @@ use tollgate::{AcquireError, Throttle};
 
 use super::Lease;
 use super::renewals::Renewals;
-use super::state::{LeaseState, Leases, Options, Shared};
+use super::state::{LeaseState, Leases, Options, Shared, process};
 use crate::error::StoreError;
 use crate::keys;
 use crate::queue::Wait;
@@ -130,6 +130,7 @@ impl Semaphore {
         };
         let limit = Leases {
             keys,
+            process: process(),
             options,
             renewals: Renewals::default(),
         };
@@ -293,7 +294,7 @@ impl Semaphore {
     /// and with 0, none at all.
     pub fn set_permits(&self, permits: usize) {
         self.shared.state().own.permits = permits;
-        self.shared.on_room();
+        self.shared.look_now();
     }
 
     /// Returns the number of permits that this semaphore sends to the server. Other semaphores with its name

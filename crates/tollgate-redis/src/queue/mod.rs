@@ -200,6 +200,32 @@ impl<R, P> WaitQueue<R, P> {
         self.replies.push((waiter.answer, answer));
     }
 
+    /// Returns the first waiters, in their order.
+    pub(crate) fn first(&mut self, count: usize) -> impl Iterator<Item = &mut Waiter<R, P>> {
+        self.waiters.iter_mut().take(count)
+    }
+
+    /// Visits the first waiters. Waiters that get an answer leave the queue.
+    pub(crate) fn answer_first(
+        &mut self,
+        count: usize,
+        mut answer: impl FnMut(&mut Waiter<R, P>) -> Option<Answer<P>>,
+    ) {
+        let mut stay = Vec::new();
+        for mut waiter in self.waiters.drain(..count.min(self.waiters.len())) {
+            match answer(&mut waiter) {
+                Some(answer) => {
+                    self.total -= u128::from(waiter.cost);
+                    self.replies.push((waiter.answer, answer));
+                }
+                None => stay.push(waiter),
+            }
+        }
+        for waiter in stay.into_iter().rev() {
+            self.waiters.push_front(waiter);
+        }
+    }
+
     /// Visits all waiters in their order. Waiters that get an answer leave the queue.
     pub(crate) fn answer(
         &mut self,

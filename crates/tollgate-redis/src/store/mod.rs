@@ -14,6 +14,7 @@ mod call;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
+mod pushes;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -34,6 +35,7 @@ pub(crate) use self::call::{Call, is_inside, joined};
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
+pub(crate) use self::pushes::{Listener, Listening};
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 use crate::error::StoreError;
