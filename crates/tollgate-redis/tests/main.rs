@@ -32,6 +32,7 @@ mod lease {
     mod line;
     mod model;
     mod shared;
+    mod told;
     mod verbs;
 }
 
