@@ -1,9 +1,10 @@
 //! [`Looks`]: when a process looks after the tickets of its waiters.
 //!
-//! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second, which repairs
-//!    what was lost: messages, tickets, the data of the server.
-//! 2. A process that gets no messages polls: without a subscription; after it has lost its place although it is alive, until a
-//!    message arrives; and while the first version of the crate has leases, whose releases tell nobody.
+//! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second,
+//!    which repairs what was lost: messages, tickets, the data of the server.
+//! 2. A process that gets no messages polls: without a subscription; after it has lost its place although it is
+//!    alive, until a message arrives; and while the first version of the crate has leases, whose releases tell
+//!    nobody.
 //! 3. A look is earlier if the server says when a lease expires or its grace ends, or that the process before this
 //!    one should have claimed by then.
 

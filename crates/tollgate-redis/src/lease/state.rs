@@ -1,15 +1,16 @@
 //! The state that the handles of a semaphore share, and the use of the [queue](crate::queue) by a
 //! semaphore.
 //!
-//! 1. The first waiters have tickets. The number of a ticket is its position among the waiters of all processes. A call
-//!    requests permits for new waiters, for tickets that the server [told](crate::store) this process to claim, or,
-//!    when the process [looks](super::looks), for all tickets. Only its answer grants a lease: a message is a hint.
+//! 1. The first waiters have tickets. The number of a ticket is its position among the waiters of all processes.
+//!    A call requests permits for new waiters, for tickets that the server [told](crate::store) this process to
+//!    claim, or, when the process [looks](super::looks), for all tickets. Only its answer grants a lease: a
+//!    message is a hint.
 //! 2. A call without a reply is made once more: a second request with the same id gets the same
 //!    lease. If that fails too, waiters keep their places and their tickets, and the process looks after a pause.
-//! 3. The highest number that the server has given is sent with the next request, so that numbers do not fall after a
-//!    failover to a server whose data and clock are behind.
-//! 4. A waiter that leaves, leaves no ticket that waiters of other processes would wait for. All that the server may have
-//!    of it is returned as soon as the store answers.
+//! 3. The highest number that the server has given is sent with the next request, so that numbers do not fall
+//!    after a failover to a server whose data and clock are behind.
+//! 4. A waiter that leaves, leaves no ticket that waiters of other processes would wait for. All that the server
+//!    may have of it is returned as soon as the store answers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -40,7 +41,8 @@ pub(super) struct Options {
     pub(super) max_waiters: usize,
 }
 
-/// For how long the return of a ticket is tried: the server keeps it for a minute after the last request of any process.
+/// For how long the return of a ticket is tried: the server keeps it for a minute after the last request of any
+/// process.
 const TICKET: Duration = Duration::from_secs(60);
 
 /// The maximum number of permits of one lease: each is a member on the server.
@@ -397,8 +399,8 @@ impl Shared {
         Ok(reply)
     }
 
-    /// Returns the state of the line; and for each request, the fencing number of the lease, or 0, and the number of the
-    /// ticket, or 0.
+    /// Returns the state of the line; and for each request, the fencing number of the lease, or 0, and the
+    /// number of the ticket, or 0.
     async fn acquire(
         &self,
         asked: &[(usize, Request)],

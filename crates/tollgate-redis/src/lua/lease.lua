@@ -15,21 +15,20 @@
 --
 -- ARGV[1]  the operation
 -- ARGV[2]  the number of permits, ARGV[3] the ttl of a lease, ARGV[4] the grace: the time after the
---          birth in which no new caller is admitted, ARGV[5] the time in which the caller claims a ticket: in microseconds
--- ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
+--          birth in which no new caller is admitted, ARGV[5] the time in which the caller claims a ticket: in
+-- microseconds ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
 --          executes calls whose callers have left. After it, nothing changes, and the reply is now.
 -- ARGV[7]  and on, the arguments of the operation, and its reply:
 --   acquire seen channel (id n ticket stays)...
 --       `seen` is the highest number that the caller has got: after a failover to data and a clock that are
---       behind, the next number is still greater. `channel` is where the caller is told about its tickets, or nothing.
---       For each of the others: requests a lease of n, in the
---       order of the tickets. `ticket` is the number of the ticket, or 0 if there is none yet. A ticket that is missing is
---       put back with its number. With stays
---       0 the call does not wait: its ticket is
---       removed. A lease that exists already keeps its number, and lasts as long as a new one.
---       Reply: now, the rest of the grace, the time until a lease expires if the oldest ticket is the caller's, or 0; 1 if
---       the first version has leases or tickets; 1 if a ticket was put back; and for each the fencing number, or 0
---       if it was not admitted, and the number of its ticket, or 0.
+--       behind, the next number is still greater. `channel` is where the caller is told about its tickets, or
+--       nothing. For each of the others: requests a lease of n, in the order of the tickets. `ticket` is the
+--       number of the ticket, or 0 if there is none yet. A ticket that is missing is put back with its number.
+--       With stays 0 the call does not wait: its ticket is removed. A lease that exists already keeps its
+--       number, and lasts as long as a new one. Reply: now, the rest of the grace, the time until a lease
+--       expires if the oldest ticket is the caller's, or 0; 1 if the first version has leases or tickets; 1 if a
+--       ticket was put back; and for each the fencing number, or 0 if it was not admitted, and the number of its
+--       ticket, or 0.
 --   renew fencing member...
 --       Renews the leases with these members, of which `fencing` is the highest number. Reply: now, and 1; or 0 if
 --       some do not exist: then they have to be asserted.
@@ -127,7 +126,8 @@ local function hold(id, n, fencing)
   stale = true
 end
 
--- A server without memory refuses the first write of a script, unless that write takes none. It must not lose a lease.
+-- A server without memory refuses the first write of a script, unless that write takes none. It must not lose a
+-- lease.
 local function room_for_renewals() redis.call('ZREM', leases, '') end
 
 local function give(id, n)

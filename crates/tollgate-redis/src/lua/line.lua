@@ -1,7 +1,7 @@
 -- The line of a semaphore: the tickets of its waiters, and the one rule that serves them.
 --
--- KEYS[3]  a sorted set of the tickets: the member is id:n, the score its number. The ids of one process begin with its
---          name and a dot. Those of the first version have no dot.
+-- KEYS[3]  a sorted set of the tickets: the member is id:n, the score its number. The ids of one process begin
+--          with its name and a dot. Those of the first version have no dot.
 -- KEYS[4]  the tickets of the first version, which poll: the score is the microsecond in which the ticket expires
 -- KEYS[7]  a hash. For each ticket of the current version h:s:p:w:c, as whole numbers and a text:
 --   h  the microsecond in which its process was told to claim it, or 0
@@ -59,11 +59,11 @@ local function remove(gone)
   end
 end
 
--- Serves the line in the order of the tickets, while `used` permits are held: calls `grant` for those in `claimed` that
--- fit, and tells the processes of the others to claim. A ticket fits if the permits that are held, those that are kept for
--- tickets before it, and its own are within the least of its permits and theirs. The first one that does not fit ends
--- the line, so nobody overtakes it. A process that does not claim in time, or cannot be told, loses its place:
--- all its tickets leave.
+-- Serves the line in the order of the tickets, while `used` permits are held: calls `grant` for those in
+-- `claimed` that fit, and tells the processes of the others to claim. A ticket fits if the permits that are
+-- held, those that are kept for tickets before it, and its own are within the least of its permits and theirs.
+-- The first one that does not fit ends the line, so nobody overtakes it. A process that does not claim in time,
+-- or cannot be told, loses its place: all its tickets leave.
 local function serve(limit, used, claimed, grant)
   local most, gone, told, is_new, patience = MOST, {}, {}, false, 0
   local index, successor, ended = 0, nil, false
@@ -83,8 +83,8 @@ local function serve(limit, used, claimed, grant)
     patience = math.max(patience, one.told + one.patience - now)
   end
 
-  -- Returns whether a ticket that does not fit is passed, and keeps its number: only its own permits exclude it, and that
-  -- for a second.
+  -- Returns whether a ticket that does not fit is passed, and keeps its number: only its own permits exclude it,
+  -- and that for a second.
   local function is_passed(name, one, n)
     if not one or used + n > math.min(most, limit) then return false end
     if one.stuck == 0 then

@@ -1,8 +1,8 @@
 //! [`Pushes`]: messages that the server sends without a request, on the connection of the store.
 //!
 //! 1. A store has a channel of its own. It is subscribed at most once on each connection, in a task, when somebody
-//!    waits for messages. A connection on which that fails gets none: in the second version of the protocol, in a cluster,
-//!    without the right for the channel, or through a proxy. The reason is the store's last failure.
+//!    waits for messages. A connection on which that fails gets none: in the second version of the protocol, in
+//!    a cluster, without the right for the channel, or through a proxy. The reason is the store's last failure.
 //! 2. A message may be lost, late or doubled, so it is only a hint to make a call.
 //! 3. Listeners learn of a new subscription and of the loss of a connection, because messages were lost before.
 //!
@@ -106,8 +106,8 @@ impl Store {
         is_open.then_some(&link.pushes.channel)
     }
 
-    /// Subscribes the channel on the current connection, unless that was tried before. Its listeners are called when it is
-    /// subscribed.
+    /// Subscribes the channel on the current connection, unless that was tried before. Its listeners are called
+    /// when it is subscribed.
     pub(crate) fn subscribe(&self) {
         let link = Arc::clone(&self.shared.link);
         let Some(mut connection) = link.current() else {

@@ -1,4 +1,5 @@
-//! Simulates fleets on the script of leases, with a clock that the test sets: after any faults, nobody waits without end.
+//! Simulates fleets on the script of leases, with a clock that the test sets: after any faults, nobody waits
+//! without end.
 
 use std::collections::BTreeSet;
 

@@ -7,8 +7,8 @@ use proptest::test_runner::TestRunner;
 use crate::support::cases;
 use crate::support::server::Server;
 
-/// The first version of the script: a request sends no number that it has seen, its tickets expire, nobody is told, and
-/// a renewal is of one lease. Both versions run in one fleet while it is updated.
+/// The first version of the script: a request sends no number that it has seen, its tickets expire, nobody is
+/// told, and a renewal is of one lease. Both versions run in one fleet while it is updated.
 const FIRST: &str = include_str!("version_1.lua");
 
 pub(super) const CURRENT: &str = concat!(
@@ -17,7 +17,8 @@ pub(super) const CURRENT: &str = concat!(
     include_str!("../../src/lua/lease.lua")
 );
 
-/// Returns a script with a key as its clock. Its messages are in a list; those to the channels in a set reach nobody.
+/// Returns a script with a key as its clock. Its messages are in a list; those to the channels in a set reach
+/// nobody.
 pub(super) fn script(text: &str) -> String {
     let real = "redis.call('TIME')";
     assert_eq!(text.matches(real).count(), 1);
@@ -39,7 +40,8 @@ const COSTS: [i64; 7] = [1, 1, 2, 1, 3, 1, 2];
 /// The first callers may be of the first version.
 const OLD: usize = 3;
 
-/// The processes of the current version: their channels, and the time in which each claims. The last one only looks.
+/// The processes of the current version: their channels, and the time in which each claims. The last one only
+/// looks.
 const PROCESSES: [(&str, i64); 3] = [("c0", 50_000), ("c1", 200_000), ("", 90_000)];
 
 fn process(who: usize) -> usize {
@@ -592,8 +594,9 @@ impl Real {
     }
 }
 
-/// Runs one case. Each caller knows its ticket and its last fencing number. The callers are one process, which sends
-/// the highest number that it has seen, or processes that have seen none; the first `old` are of the first version.
+/// Runs one case. Each caller knows its ticket and its last fencing number. The callers are one process, which
+/// sends the highest number that it has seen, or processes that have seen none; the first `old` are of the first
+/// version.
 struct Case<'a> {
     real: &'a mut Real,
     model: Model,

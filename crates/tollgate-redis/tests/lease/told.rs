@@ -75,7 +75,15 @@ fn release_without_the_right_to_publish_leaves_the_waiter_its_time() {
 #[test]
 fn acquire_without_the_right_for_channels_waits_and_says_so_once() {
     on_server(async |server| {
-        let user = ["SETUSER", "app", "on", ">secret", "~*", "+@all", "resetchannels"];
+        let user = [
+            "SETUSER",
+            "app",
+            "on",
+            ">secret",
+            "~*",
+            "+@all",
+            "resetchannels",
+        ];
         let words: Vec<_> = ["ACL"].into_iter().chain(user).collect();
         let () = ask(server, &words);
         let address = server.address().replace("//", "//app:secret@");

@@ -1,15 +1,18 @@
-//! Measures a fleet whose processes wait for the leases of one semaphore: the part of the time that they are used, the
-//! requests for each lease, the shares of the processes, the server's time, and the gap that a killed or a frozen waiter causes.
+//! Measures a fleet whose processes wait for the leases of one semaphore: the part of the time that they are used,
+//! the requests for each lease, the shares of the processes, the server's time, and the gap that a killed or a
+//! frozen waiter causes.
 //!
 //! ```sh
 //! cargo run --release -p fleet-audit --bin leases -- processes=8 hold=1 seconds=5
 //! ```
 //!
-//! Each process is one of the operating system. `deaf=4` gives the first four no right for channels, so they poll; `kill=1` and
-//! `freeze=1` kill or stop one process that waits, in the middle; `stall=150` stops the server for so many milliseconds.
+//! Each process is one of the operating system. `deaf=4` gives the first four no right for channels, so they poll;
+//! `kill=1` and `freeze=1` kill or stop one process in the middle, `stall=150` stops the server for so many
+//! milliseconds, and `deadline=1000` is that of the stores.
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,6 +32,8 @@ struct Setup {
     kill: u64,
     freeze: u64,
     stall: u64,
+    /// In milliseconds.
+    deadline: u64,
 }
 
 /// The lease that a caller has held: from and to, in microseconds since the epoch.
@@ -58,6 +63,7 @@ fn main() -> Outcome<()> {
         kill: value("kill", 0),
         freeze: value("freeze", 0),
         stall: value("stall", 0),
+        deadline: value("deadline", 50),
     };
     assert!(given.is_empty(), "not known: {given:?}");
     match child {
@@ -80,9 +86,14 @@ fn now() -> u64 {
 fn act(setup: &Setup, address: &str) -> Outcome<()> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build()?.block_on(async {
-        let store = Store::new(address)?;
+        let store = Store::new(address)?.deadline(Duration::from_millis(setup.deadline));
         let semaphore = Semaphore::new(&store, "fleet", setup.permits as usize);
         let semaphore = semaphore.grace(Duration::ZERO);
+        // Connects, and begins together with the others.
+        while semaphore.available().await.is_err() {}
+        println!("ready");
+        std::io::stdin().read_line(&mut String::new())?;
+        let before = store.calls();
         let until = Instant::now() + Duration::from_secs(setup.seconds);
         let callers = (0..setup.waiters).map(|_| {
             tokio::spawn(call(
@@ -98,7 +109,13 @@ fn act(setup: &Setup, address: &str) -> Outcome<()> {
             uses.extend(own);
             errors += failed;
         }
-        println!("{} {errors}", store.calls());
+        let calls = store.calls() - before;
+        // The last tickets and leases are given back, so that they delay no process that ends later.
+        while semaphore.waiting() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        println!("{calls} {errors}");
         for (from, to) in uses {
             println!("{from} {to}");
         }
@@ -140,10 +157,12 @@ fn start(setup: &Setup, server: &Server, index: u64) -> Outcome<Child> {
         ("permits", setup.permits),
         ("waiters", setup.waiters),
         ("seconds", setup.seconds),
+        ("deadline", setup.deadline),
     ] {
         command.arg(format!("{name}={value}"));
     }
-    Ok(command.stdout(Stdio::piped()).spawn()?)
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    Ok(command.spawn()?)
 }
 
 /// Returns the seconds of processor time that the server has used.
@@ -181,6 +200,15 @@ fn measure(setup: &Setup) -> Outcome<()> {
         .query(&mut server.connection())?;
     let children = (0..setup.processes).map(|index| start(setup, &server, index));
     let mut children = children.collect::<Outcome<Vec<_>>>()?;
+    let mut outputs = Vec::new();
+    for child in &mut children {
+        let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
+        output.read_line(&mut String::new())?;
+        outputs.push(output);
+    }
+    for child in &mut children {
+        child.stdin.take().ok_or("no input")?.write_all(b"\n")?;
+    }
     let begin = now();
     let before = server_time(&server)?;
     std::thread::sleep(Duration::from_secs(setup.seconds) / 2);
@@ -202,8 +230,10 @@ fn measure(setup: &Setup) -> Outcome<()> {
         server.go_on();
     }
     let (mut all, mut calls, mut errors, mut each) = (Vec::<Use>::new(), 0, 0, Vec::new());
-    for child in children {
-        let output = String::from_utf8(child.wait_with_output()?.stdout)?;
+    for (mut child, mut rest) in children.into_iter().zip(outputs) {
+        let mut output = String::new();
+        rest.read_to_string(&mut output)?;
+        child.wait()?;
         let mut lines = output.lines().map(|line| {
             let (one, two) = line.split_once(' ').unwrap_or_default();
             (
@@ -246,8 +276,8 @@ fn measure(setup: &Setup) -> Outcome<()> {
         .take(3)
         .map(|gap| format!("{:.1}", *gap as f64 / 1e3));
     println!(
-        "{} leases, used {:.1} %, requests a lease {:.2}, least {} most {} a process, errors {errors}, server {:.1} % of a core, \
-         longest gaps after the middle {} ms",
+        "{} leases, used {:.1} %, requests a lease {:.2}, least {} most {} a process, errors {errors}, \
+         server {:.1} % of a core, longest gaps after the middle {} ms",
         all.len(),
         used as f64 / (last - first).max(1) as f64 / setup.permits as f64 * 100.0,
         calls as f64 / all.len().max(1) as f64,
