@@ -87,7 +87,7 @@ impl Fleet<'_> {
 
     fn join(&mut self, process: usize) {
         self.ids += 1;
-        let n = 1 + (self.ids % 5 == 0) as i64;
+        let n = 1 + i64::from(self.ids.is_multiple_of(5));
         let id = format!("p{process}.{}", self.ids);
         self.processes[process].waiting.push((id, n, 0));
     }
