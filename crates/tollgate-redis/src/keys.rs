@@ -5,7 +5,7 @@
 //! | the rate limit `requests`, also in a set | `requests` |
 //! | the key `42` of the limits `user` | `user/42` |
 //! | the turns of the rate limit `requests` | `{requests}/%turns` |
-//! | the semaphore `exports` | `{exports}/semaphore/leases`, and four others beside it |
+//! | the semaphore `exports` | `{exports}/semaphore/leases`, and five others beside it |
 //! | the caller `192.0.2.7` of the detector `abuse` | `{abuse}/detector/192.0.2.7` |
 //! | the [sentinel](Semaphore) | `tollgate:born` |
 //!
@@ -68,9 +68,9 @@ pub(crate) fn caller(detector: &str, name: &str) -> String {
     format!("{detector}/{}", encoded(name, "%/"))
 }
 
-/// The keys of one semaphore, in the order of the script's arguments; the last one is the sentinel.
+/// The keys of one semaphore, in the order of the script's arguments; the sixth is the sentinel.
 #[derive(Clone, Debug)]
-pub(crate) struct Semaphore([String; 6]);
+pub(crate) struct Semaphore([String; 7]);
 
 impl Semaphore {
     pub(crate) fn new(name: &str, cluster: bool) -> Self {
@@ -80,10 +80,10 @@ impl Semaphore {
         } else {
             format!("{OURS}born")
         };
-        let [leases, fences, tickets, ends, state] =
-            ["leases", "fences", "tickets", "ends", "state"]
+        let [leases, fences, tickets, ends, state, waits] =
+            ["leases", "fences", "tickets", "ends", "state", "waits"]
                 .map(|part| format!("{name}/semaphore/{part}"));
-        Self([leases, fences, tickets, ends, state, sentinel])
+        Self([leases, fences, tickets, ends, state, sentinel, waits])
     }
 
     /// Returns the key of the leases.
@@ -91,7 +91,7 @@ impl Semaphore {
         &self.0[0]
     }
 
-    pub(crate) fn all(&self) -> [&str; 6] {
+    pub(crate) fn all(&self) -> [&str; 7] {
         self.0.each_ref().map(String::as_str)
     }
 }
@@ -161,7 +161,11 @@ mod tests {
                 }
                 Self::Turns(rate) => rate.keys(cluster).iter().map(|rate| turns(rate)).collect(),
                 Self::Caller(name, key) => vec![caller(&detector(name), key)],
-                Self::Semaphore(name) => Semaphore::new(name, cluster).0[..5].to_vec(),
+                Self::Semaphore(name) => {
+                    let mut keys = Semaphore::new(name, cluster).0.to_vec();
+                    keys.remove(5);
+                    keys
+                }
                 Self::Sentinel => vec![Semaphore::new("any", cluster).0[5].clone()],
             }
         }

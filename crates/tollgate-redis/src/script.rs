@@ -41,7 +41,7 @@ pub(crate) static CALLERS: LazyLock<Script> = script!(
 );
 /// One semaphore.
 pub(crate) static LEASE: LazyLock<Script> =
-    script!("lua/clock.lua" "lua/prelude.lua" "lua/lease.lua");
+    script!("lua/clock.lua" "lua/prelude.lua" "lua/line.lua" "lua/lease.lua");
 
 /// Several limits, with any rules.
 pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {

@@ -30,8 +30,10 @@ mod faults {
 /// Semaphores.
 mod lease {
     mod faults;
+    mod line;
     mod model;
     mod shared;
+    mod told;
     mod verbs;
 }
 

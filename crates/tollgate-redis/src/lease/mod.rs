@@ -1,9 +1,11 @@
 //! Permits on a server: leases, which expire if their holder dies.
 //!
 //! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
-//! [`Lease`] -> [`renewals`] (the task that renews leases) -> calls of the script -> [`keys`](crate::keys).
+//! [`Lease`] -> [`renewals`] (the task that renews leases) -> [`calls`] of the script -> [`keys`](crate::keys).
 
 mod boot_instant;
+mod calls;
+mod looks;
 mod renewals;
 mod semaphore;
 mod state;

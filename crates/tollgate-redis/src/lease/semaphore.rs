@@ -11,7 +11,7 @@ use tollgate::{AcquireError, Throttle};
 
 use super::Lease;
 use super::renewals::Renewals;
-use super::state::{LeaseState, Leases, Options, Shared};
+use super::state::{LeaseState, Leases, Options, Shared, process};
 use crate::error::StoreError;
 use crate::keys;
 use crate::queue::{LimitCounters, LimitStatistics, Origin, Wait};
@@ -21,30 +21,43 @@ use crate::store::Store;
 ///
 /// Its permits are [leases](super::Lease): they are returned when they are dropped, and expire
 /// after a [ttl](Self::ttl) when the process that holds them dies. The server decides, by its own
-/// clock. Waiters poll the server, all waiters of a process in one call.
+/// clock. The server tells a waiter when it may claim its lease, so a waiting process sends one request a
+/// second, and a lease that somebody waited for costs three requests.
 ///
 /// A semaphore is cheap to clone, and clones are the same semaphore. Other semaphores with the same
 /// name, in this process or another one, share only the name. They may have another number of
 /// permits, which each call sends to the server, but must have the same ttl.
 ///
-/// A semaphore has five [keys](crate#keys-on-the-server) in one slot of a cluster: that of the tag
+/// A semaphore has six [keys](crate#keys-on-the-server) in one slot of a cluster: that of the tag
 /// in the braces of its name, or of the whole name. All semaphores on a server share one more key,
 /// `tollgate:born`; in a cluster, there is one in each slot that is used.
 ///
 /// # Order
 ///
 /// First-in first-out over all processes. A waiter has a ticket on the server, and no call is
-/// admitted before an older ticket, however few permits it requests. In a process, the first 256
-/// waiters have tickets. The ticket of a process that died expires after 40 times the
-/// [poll](Self::poll) time. A process that was only slow for that long keeps its position if no
-/// call was admitted meanwhile.
+/// admitted before an older ticket, however few permits it requests. In a process, the first 64
+/// waiters have tickets; the others stand behind them.
+///
+/// A process that is told to claim a lease has three of its round trips for that, at least 50 milliseconds and
+/// at most a second. If it does not claim, or no message can reach it, all its waiters lose their places, and
+/// the next process is served. So a process that was killed or stopped delays the others once. A process that
+/// was only slow gets its places back with its next request. If the semaphores of several processes have
+/// different numbers of permits, a waiter whose own number is too small is passed after it has stood in front
+/// for a second, and keeps its ticket.
+///
+/// Messages come on the connection of the store. They need the third version of the protocol, the right
+/// for the channel, and no cluster. Other processes poll the server ([`poll`](Self::poll)), in the same line;
+/// [`Store::last_failure`] has the reason. All processes poll while one of them has an earlier version of this
+/// crate.
 ///
 /// # When the store fails
 ///
 /// No more calls are admitted: a lease cannot be granted without the store, so there is no other
-/// fallback. Waiters get the error, of the kind [`Store`](tollgate::ErrorKind::Store), and may
-/// retry after the longest pause of the [breaker](crate::Store::breaker). A lease is lost when its
-/// ttl has passed without a successful call, and its holder notices that.
+/// fallback. Waiters wait until the store is back, and keep their places and their timeouts; so give a waiter a
+/// timeout. Also a missing right is an outage, because it may be granted later. Calls that do not wait
+/// ([`try_acquire`](Self::try_acquire)) get the error, of the kind [`Store`](tollgate::ErrorKind::Store); all
+/// calls get it if it is a mistake ([`is_mistake`](StoreError::is_mistake)). A lease is lost when its ttl has
+/// passed without a successful call, and its holder notices that.
 ///
 /// A server that was stopped or overloaded executes calls whose callers have left. Such a call
 /// grants nothing: each carries its deadline in the time of the server's clock, which the process
@@ -130,6 +143,7 @@ impl Semaphore {
         };
         let limit = Leases {
             keys,
+            process: process(),
             options,
             renewals: Renewals::default(),
             counters: LimitCounters::default(),
@@ -152,8 +166,9 @@ impl Semaphore {
     }
 
     /// Sets how long a lease lasts without renewal, 10 seconds by default. A lease is renewed when
-    /// a third of that has passed, with up to 127 other permits of this process in one call, so the [deadline](Store::deadline) of a call should be much
-    /// shorter. All semaphores with the name must have the same ttl.
+    /// a third of that has passed, with up to 127 other permits of this process in one call, so the
+    /// [deadline](Store::deadline) of a call should be much shorter. All semaphores with the name must have the
+    /// same ttl.
     ///
     /// # Panics
     ///
@@ -185,9 +200,9 @@ impl Semaphore {
         self.with(|options| options.grace = Some(grace))
     }
 
-    /// Sets the time between two polls of the server for waiters, 25 milliseconds by default. Each
-    /// time is drawn at random between this and twice this. A release in this process polls at
-    /// once.
+    /// Sets the time between two polls of the server for waiters that get no messages from it, 25 milliseconds
+    /// by default. Each time is drawn at random between this and twice this. A release in this process polls at
+    /// once. A process that gets messages does not poll, but looks once a second.
     ///
     /// # Panics
     ///
@@ -219,8 +234,9 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// `Closed`; `QueueFull`; `Store` if the store fails; with a timeout `TimedOut`, at once if the
-    /// [grace](Self::grace) time lasts longer.
+    /// `Closed`; `QueueFull`; with a timeout `TimedOut`, at once if the
+    /// [grace](Self::grace) time lasts longer; `Store` after a [mistake](StoreError::is_mistake). An
+    /// outage of the store is no error: the call waits.
     ///
     /// # Examples
     ///
@@ -269,7 +285,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// `NoPermits`, also during the [grace](Self::grace) time; otherwise the errors of
+    /// `NoPermits`, also during the [grace](Self::grace) time; `Store` if the store fails; otherwise the errors of
     /// [`acquire`](Self::acquire).
     pub fn try_acquire(&self) -> Waiting<AcquireLease> {
         self.try_acquire_many(1)
@@ -294,7 +310,7 @@ impl Semaphore {
     /// and with 0, none at all.
     pub fn set_permits(&self, permits: usize) {
         self.shared.state().own.permits = permits;
-        self.shared.on_room();
+        self.shared.look_now();
     }
 
     /// Returns the number of permits that this semaphore sends to the server. Other semaphores with its name

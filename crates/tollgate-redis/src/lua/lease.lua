@@ -3,8 +3,7 @@
 -- KEYS[1]  a sorted set of the leases: the member is the id of the lease, the score the microsecond
 --          in which it expires. A lease of n permits has n members: id, id:1 and so on.
 -- KEYS[2]  a hash of their fencing numbers, by id
--- KEYS[3]  a sorted set of the tickets of waiters: the member is id:n, the score its number
--- KEYS[4]  the same members, the score the microsecond in which the ticket expires
+-- KEYS[3], KEYS[4], KEYS[7]  the line of the waiters
 -- KEYS[5]  t:c:b, as whole numbers:
 --   t  the microsecond of the last write
 --   c  the last number of a lease or a ticket: each is max(c + 1, seen + 1, now), so that numbers rise
@@ -16,18 +15,20 @@
 --
 -- ARGV[1]  the operation
 -- ARGV[2]  the number of permits, ARGV[3] the ttl of a lease, ARGV[4] the grace: the time after the
---          birth in which no new caller is admitted, ARGV[5] the ttl of a ticket: in microseconds
--- ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
+--          birth in which no new caller is admitted, ARGV[5] the time in which the caller claims a ticket: in
+-- microseconds ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
 --          executes calls whose callers have left. After it, nothing changes, and the reply is now.
 -- ARGV[7]  and on, the arguments of the operation, and its reply:
---   acquire seen (id n ticket stays)...
+--   acquire seen channel (id n ticket stays)...
 --       `seen` is the highest number that the caller has got: after a failover to data and a clock that are
---       behind, the next number is still greater. For each of the others: requests a lease of n, in the
---       order of the tickets. `ticket` is the number of the ticket, or 0 if there is none yet. With stays
---       0 the call does not wait: its ticket is
---       removed. A lease that exists already keeps its number, and lasts as long as a new one.
---       Reply: now, the rest of the grace, the free permits, and for each the fencing number, or 0
---       if it was not admitted, and the number of its ticket, or 0.
+--       behind, the next number is still greater. `channel` is where the caller is told about its tickets, or
+--       nothing. For each of the others: requests a lease of n, in the order of the tickets. `ticket` is the
+--       number of the ticket, or 0 if there is none yet. A ticket that is missing is put back with its number.
+--       With stays 0 the call does not wait: its ticket is removed. A lease that exists already keeps its
+--       number, and lasts as long as a new one. Reply: now, the rest of the grace, the time until a lease
+--       expires if the oldest ticket is the caller's, or 0; 1 if the first version has leases or tickets; 1 if a
+--       ticket was put back; and for each the fencing number, or 0 if it was not admitted, and the number of its
+--       ticket, or 0.
 --   renew fencing member...
 --       Renews the leases with these members, of which `fencing` is the highest number. Reply: now, and 1; or 0 if
 --       some do not exist: then they have to be asserted.
@@ -37,14 +38,14 @@
 --   release (id n)...
 --       Releases leases and tickets. Reply: now, the number of members of leases that existed.
 --   look
---       Reply: now, the rest of the grace, and the permits that are free, held, and waited for.
+--       Reply: now, the rest of the grace, and the permits that are free.
 --
 -- The number of permits is not exceeded: only `acquire` adds leases while permits are free, and
 -- `assert` leases that are older than a loss of data. No call is admitted before an older ticket.
 
-local DAY = 86400000000
+local MINUTE, DAY = 60000000, 86400000000
 
-local leases, fences, tickets, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local leases, fences = KEYS[1], KEYS[2]
 
 local function number(index)
   local value = tonumber(ARGV[index])
@@ -52,9 +53,7 @@ local function number(index)
   return value
 end
 
-local function text(value) return string.format('%.0f', value) end
-
-local what, limit, ttl, grace, life = ARGV[1], number(2), number(3), number(4), number(5)
+local what, limit, ttl, grace, patience = ARGV[1], number(2), number(3), number(4), number(5)
 if now > number(6) then return { now } end
 
 local t, c, recovered = 0, 0, 0
@@ -92,8 +91,7 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', text(now))) 
   redis.call('HDEL', fences, member)
 end
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now))) do
-  redis.call('ZREM', ends, member)
-  redis.call('ZREM', tickets, member)
+  tear(member)
 end
 
 local function held() return redis.call('ZCARD', leases) end
@@ -128,7 +126,8 @@ local function hold(id, n, fencing)
   stale = true
 end
 
--- A server without memory refuses the first write of a script, unless that write takes none. It must not lose a lease.
+-- A server without memory refuses the first write of a script, unless that write takes none. It must not lose a
+-- lease.
 local function room_for_renewals() redis.call('ZREM', leases, '') end
 
 local function give(id, n)
@@ -138,20 +137,34 @@ local function give(id, n)
   return count
 end
 
-local function tear(ticket)
-  redis.call('ZREM', tickets, ticket)
-  redis.call('ZREM', ends, ticket)
-end
-
 local function save()
   if stale then
     keep(KEYS[5], string.format('%.0f:%.0f:%.0f', now, c, recovered), DAY)
   end
 end
 
+-- Puts a ticket into the line, or back. Returns its number, and whether it was put back.
+local function line_up(name, ticket, channel)
+  local known, one = redis.call('ZSCORE', tickets, name), waiting(name)
+  local is_back = ticket > 0 and not known
+  if ticket == 0 then ticket = tonumber(known or '') or following() end
+  if not known then redis.call('ZADD', tickets, text(ticket), name) end
+  -- Its process was heard, so it may be told again.
+  write(name, { told = 0, stuck = one and one.stuck or 0, permits = limit, patience = patience, channel = channel })
+  return ticket, is_back
+end
+
+-- The time until a lease expires, which tells nobody, for the process with the oldest ticket.
+local function next_expiry(name)
+  local oldest, first = redis.call('ZRANGE', tickets, 0, 0)[1], redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')
+  if not oldest or not first[2] or process_of(oldest) ~= process_of(name) then return 0 end
+  return math.max(1, tonumber(first[2]) - now)
+end
+
 if what == 'acquire' then
-  local reply, waiting, leaving = {}, {}, {}
-  for index = 8, #ARGV, 4 do
+  local reply, claimed, leaving, back, last = {}, {}, {}, 0, nil
+  local channel = ARGV[8]
+  for index = 9, #ARGV, 4 do
     local id, n, ticket, stays = ARGV[index], number(index + 1), number(index + 2), number(index + 3)
     local name, fencing, place = id .. ':' .. text(n), 0, #reply + 1
     if redis.call('ZSCORE', leases, id) then
@@ -163,43 +176,36 @@ if what == 'acquire' then
       fencing = following()
       hold(id, n, fencing)
     else
-      if ticket == 0 then
-        ticket = tonumber(redis.call('ZSCORE', tickets, name) or '') or following()
-      end
-      redis.call('ZADD', tickets, text(ticket), name)
-      redis.call('ZADD', ends, text(now + life), name)
-      stale = true
-      waiting[name] = { id = id, n = n, place = place }
+      local is_back
+      ticket, is_back = line_up(name, ticket, channel)
+      if is_back then back = 1 end
+      stale, last = true, name
+      claimed[name] = { id = id, n = n, place = place }
       if stays == 0 then leaving[#leaving + 1] = { name = name, place = place } end
     end
     reply[place], reply[place + 1] = fencing, ticket
   end
 
-  local free = room()
-  if rest == 0 and free > 0 and next(waiting) then
-    -- A ticket is for at least one permit, so no tickets beyond these can be admitted. Free permits
-    -- are left for older tickets, whichever process calls.
-    for _, name in ipairs(redis.call('ZRANGE', tickets, 0, text(free - 1))) do
-      local n = tonumber(name:match(':(%d+)$'))
-      if n > free then break end
-      free = free - n
-      local one = waiting[name]
-      if one then
-        local fencing = following()
-        hold(one.id, one.n, fencing)
-        tear(name)
-        reply[one.place], reply[one.place + 1] = fencing, 0
-      end
-    end
+  local function grant(name)
+    local one, fencing = claimed[name], following()
+    hold(one.id, one.n, fencing)
+    tear(name)
+    reply[one.place], reply[one.place + 1] = fencing, 0
   end
+  if rest == 0 then serve(limit, held(), claimed, grant) end
   for _, one in ipairs(leaving) do
     tear(one.name)
     reply[one.place + 1] = 0
   end
-  lasts(tickets, life)
-  lasts(ends, life)
+  local soonest, first_version = 0, 0
+  if last then
+    lasts(tickets, MINUTE)
+    lasts(waits, MINUTE)
+    soonest = next_expiry(last)
+    first_version = has_first_version(leases) and 1 or 0
+  end
   save()
-  return { now, rest, room(), unpack(reply) }
+  return { now, rest, soonest, first_version, back, unpack(reply) }
 elseif what == 'renew' then
   local scores, expiry = {}, text(now + ttl)
   for index = 8, #ARGV do
@@ -252,17 +258,14 @@ elseif what == 'release' then
     count = count + give(id, n)
     tear(id .. ':' .. text(n))
   end
+  if rest == 0 then serve(limit, held(), {}) end
   save()
   return { now, count }
 elseif what == 'look' then
-  local waited = 0
-  for _, name in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
-    waited = waited + tonumber(name:match(':(%d+)$'))
-  end
   local free = room()
   if rest > 0 then free = 0 end
   save()
-  return { now, rest, free, held(), waited }
+  return { now, rest, free }
 else
   fail('what to do is not known: ' .. tostring(what))
 end

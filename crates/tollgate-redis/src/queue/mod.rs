@@ -265,6 +265,11 @@ impl<R, P> WaitQueue<R, P> {
         self.replies.push((waiter.answer, answer));
     }
 
+    /// Returns the first waiters, in their order.
+    pub(crate) fn first(&mut self, count: usize) -> impl Iterator<Item = &mut Waiter<R, P>> {
+        self.waiters.values_mut().take(count)
+    }
+
     /// Visits all waiters in their order. Waiters that get an answer leave the queue.
     pub(crate) fn answer(
         &mut self,

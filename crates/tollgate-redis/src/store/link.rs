@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
     RedisError, RedisResult, Value,
@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use super::call::Progress;
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
+use super::pushes::Pushes;
 #[cfg(feature = "tls")]
 pub(super) use super::tls::prepare;
 use crate::error::StoreError;
@@ -70,9 +71,9 @@ impl Address {
         Ok(Self::Server(Box::new(open(info)?)))
     }
 
-    async fn connect(&self) -> RedisResult<Wire> {
+    async fn connect(&self, pushes: &Arc<Pushes>) -> RedisResult<Wire> {
         match self {
-            Self::Server(client) => connect_to(client).await.map(Wire::Server),
+            Self::Server(client) => connect_to(client, Some(pushes)).await.map(Wire::Server),
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
         }
@@ -86,14 +87,25 @@ pub(super) fn settings() -> redis::io::tcp::TcpSettings {
     settings
 }
 
-pub(super) async fn connect_to(client: &Client) -> RedisResult<MultiplexedConnection> {
+/// Connects to a server, whose pushes are handled if the protocol has them.
+pub(super) async fn connect_to(
+    client: &Client,
+    pushes: Option<&Arc<Pushes>>,
+) -> RedisResult<MultiplexedConnection> {
     let info = client.get_connection_info();
     prepare(info.addr());
     // Calls have deadlines of their own.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECTING))
         .set_response_timeout(None);
-    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    let with_pushes = match pushes.cloned() {
+        Some(pushes) => config.clone().set_push_sender(move |push| {
+            pushes.received(&push);
+            Ok::<_, SendError>(())
+        }),
+        None => config.clone(),
+    };
+    let connection = client.get_multiplexed_async_connection_with_config(&with_pushes);
     match connection.await {
         // Some proxies support only the second version of the protocol, and each reports that with its own
         // text.
@@ -127,6 +139,22 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Subscribes a channel. A cluster has no subscription that survives the loss of a node's connection.
+    pub(super) async fn subscribe(&mut self, channel: &str) -> RedisResult<()> {
+        match &mut self.wire {
+            Wire::Server(wire) => wire.subscribe(channel).await,
+            #[cfg(feature = "cluster")]
+            Wire::Cluster(_) => {
+                let no = (redis::ErrorKind::Client, "no subscriptions in a cluster");
+                Err(no.into())
+            }
+        }
+    }
+
     /// Makes a call, and updates its progress.
     pub(super) async fn call(
         &mut self,
@@ -161,6 +189,7 @@ struct State {
 pub(super) struct Link {
     address: Address,
     pub(super) runtime: Handle,
+    pub(super) pushes: Arc<Pushes>,
     state: Mutex<State>,
     /// The number of deadlines in a row that passed.
     timeouts: AtomicU32,
@@ -173,6 +202,7 @@ impl Link {
         Self {
             address,
             runtime,
+            pushes: Arc::new(Pushes::new()),
             state: Mutex::default(),
             timeouts: AtomicU32::new(0),
             failure: Mutex::default(),
@@ -187,6 +217,11 @@ impl Link {
 
     pub(super) fn is_cluster(&self) -> bool {
         !matches!(self.address, Address::Server(_))
+    }
+
+    /// Returns the connection, if there is one.
+    pub(super) fn current(&self) -> Option<Connection> {
+        lock(&self.state).up.clone()
     }
 
     /// Returns the connection, once there is one.
@@ -231,7 +266,7 @@ impl Link {
         } else {
             CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow))
         };
-        let outcome = tokio::time::timeout(time, self.address.connect()).await;
+        let outcome = tokio::time::timeout(time, self.address.connect(&self.pushes)).await;
         self.answered();
         let state = &mut *lock(&self.state);
         state.connecting = None;

@@ -16,6 +16,7 @@ mod clocks;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
+mod pushes;
 mod statistics;
 #[cfg(feature = "tls")]
 mod tls;
@@ -37,6 +38,7 @@ use self::clocks::ServerClocks;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
+pub(crate) use self::pushes::{Listener, Listening};
 use self::statistics::StoreCounters;
 pub use self::statistics::{Latency, StoreStatistics};
 #[cfg(feature = "tls")]

@@ -146,7 +146,7 @@ impl Nodes {
         }
         let connect = async {
             let info = self.first.clone().set_addr(self.beside(address)?);
-            connect_to(&Client::open(info)?).await
+            connect_to(&Client::open(info)?, None).await
         };
         // Nothing was sent yet.
         let unsent = (

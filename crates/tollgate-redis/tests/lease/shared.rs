@@ -100,7 +100,7 @@ fn acquire_over_processes_is_in_ticket_order() {
 }
 
 #[test]
-fn ticket_of_a_dead_waiter_expires() {
+fn release_passes_a_dead_waiter() {
     on_server(async |server| {
         let live = semaphore(&server.store(), 1);
         let held = live.acquire().await.unwrap();
@@ -150,7 +150,7 @@ fn acquire_that_failed_gives_back_what_was_perhaps_granted() {
         let semaphore = semaphore(&store, 5);
         semaphore.available().await.unwrap();
         server.stop();
-        semaphore.acquire().await.unwrap_err();
+        semaphore.try_acquire().await.unwrap_err();
         server.go_on();
         // Both calls are executed, and then the release.
         until(async || store.calls() >= 4 && semaphore.available().await == Ok(5)).await;
@@ -161,34 +161,20 @@ fn acquire_that_failed_gives_back_what_was_perhaps_granted() {
 #[test]
 fn ticket_lost_on_the_server_keeps_its_number() {
     on_server(async |server| {
-        // Tickets last for 40 polls, which is longer than a machine pauses.
         let semaphore = semaphore(&server.store(), 1);
-        let semaphore = semaphore.poll(Duration::from_millis(100));
         let held = semaphore.acquire().await.unwrap();
-        let numbers = || -> redis::Value {
-            ask(
-                server,
-                &[
-                    "ZRANGE",
-                    "{jobs}/semaphore/tickets",
-                    "0",
-                    "-1",
-                    "WITHSCORES",
-                ],
-            )
-        };
         let mut tasks = Vec::new();
         for index in 0..3 {
             tasks.push(tokio::spawn(semaphore.acquire()));
             until(async || tickets(server) == index + 1).await;
         }
-        let before = numbers();
+        let before = numbers(server);
         let () = ask(
             server,
             &["DEL", "{jobs}/semaphore/tickets", "{jobs}/semaphore/ends"],
         );
         until(async || tickets(server) == 3).await;
-        assert_eq!(numbers(), before);
+        assert_eq!(numbers(server), before);
         drop(held);
         for task in tasks {
             drop(task.await.unwrap().unwrap());
@@ -219,7 +205,7 @@ fn acquire_of_names_that_look_alike_is_of_other_semaphores() {
 
 // Callers that get a failure leave no data on the server.
 
-/// Tickets last 40 times this long, which is longer than a test.
+/// Longer than a test, so that nobody polls.
 const POLL: Duration = Duration::from_secs(10);
 
 type Waiter = JoinHandle<Result<Lease, AcquireError>>;
@@ -246,24 +232,67 @@ async fn cut_off(server: &Server, proxy: &Proxy, store: &Store, semaphore: &Sema
     waiter
 }
 
+/// Returns the numbers of the tickets, in their order.
+fn numbers(server: &Server) -> Vec<String> {
+    let all = [
+        "ZRANGE",
+        "{jobs}/semaphore/tickets",
+        "0",
+        "-1",
+        "WITHSCORES",
+    ];
+    ask(server, &all)
+}
+
+/// Returns the number of processes that receive messages.
+fn subscribed(server: &Server) -> usize {
+    ask::<Vec<String>>(server, &["PUBSUB", "CHANNELS", "tollgate:*"]).len()
+}
+
 #[test]
-fn acquire_that_fails_leaves_no_ticket() {
+fn acquire_through_an_outage_keeps_its_place() {
     on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let holder = semaphore(&server.store(), 1);
         let lease = holder.acquire().await.unwrap();
         let (store, semaphore) = behind(&proxy).await;
         let waiter = cut_off(server, &proxy, &store, &semaphore).await;
-        // The driver calls at once.
+        let before = numbers(server);
+        // The driver calls at once, and fails. A call that does not wait gets the error.
         semaphore.set_permits(1);
-        let refused = waiter.await.unwrap().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Store);
-        assert_eq!(tickets(server), 1);
+        until(async || store.last_failure().is_some()).await;
+        assert_eq!((semaphore.waiting(), numbers(server)), (1, before));
         proxy.set(Mode::Pass);
-        until(async || tickets(server) == 0).await;
-        // So the ticket blocks no other caller.
+        let next = tokio::spawn(holder.acquire());
+        until(async || subscribed(server) == 2 && tickets(server) == 2).await;
         lease.release().await.unwrap();
-        drop(holder.try_acquire().await.unwrap());
+        let first = waiter.await.unwrap().unwrap();
+        assert!(!next.is_finished());
+        first.release().await.unwrap();
+        drop(next.await.unwrap().unwrap());
+    });
+}
+
+#[test]
+fn acquire_while_the_server_is_stopped_waits_and_keeps_its_timeout() {
+    on_server(async |server| {
+        let store = server.store().deadline(Duration::from_millis(30));
+        let semaphore = semaphore(&store, 1);
+        let held = semaphore.acquire().await.unwrap();
+        let patient = semaphore.acquire().timeout(Duration::from_secs(600));
+        let patient = tokio::spawn(patient);
+        until(async || tickets(server) == 1).await;
+        server.stop();
+        let refused = semaphore
+            .acquire()
+            .timeout(Duration::from_millis(300))
+            .await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(!patient.is_finished());
+        server.go_on();
+        held.release().await.ok();
+        drop(patient.await.unwrap().unwrap());
+        until(async || tickets(server) == 0).await;
     });
 }
 

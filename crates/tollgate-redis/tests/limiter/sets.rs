@@ -240,6 +240,9 @@ fn acquire_of_a_set_with_a_timeout_that_is_too_short_charges_nothing() {
 fn take_of_many_calls_is_the_same_as_one_after_the_other() {
     let rule = |name: &str, text: &str| format!("do\n{text}\nrules.{name} = open\nend\n");
     let script = [
+        include_str!("../../src/lua/clock.lua"),
+        include_str!("../../src/lua/debt_value.lua"),
+        include_str!("../../src/lua/several_head.lua"),
         include_str!("../../src/lua/prelude.lua"),
         "local rules = {}\n",
         &rule("debt", include_str!("../../src/lua/debt.lua")),

@@ -173,10 +173,10 @@ fn statistics_of_a_limit_whose_store_fails_count_failures() {
     runtime().block_on(async {
         let server = Scripted::start("-LOADING Redis is loading the dataset in memory").await;
         let limiter = RateLimiter::new(&server.store(), "k", slow(5));
-        limiter.acquire().await.unwrap_err();
+        limiter.try_acquire().await.unwrap_err();
         assert_eq!(outcomes(limiter.statistics()), [0, 0, 0, 1, 0]);
         let semaphore = Semaphore::new(&server.store(), "s", 1);
-        semaphore.acquire().await.unwrap_err();
+        semaphore.try_acquire().await.unwrap_err();
         assert_eq!(outcomes(semaphore.statistics()), [0, 0, 0, 1, 0]);
     });
 }
@@ -205,7 +205,7 @@ fn record_of_a_store_and_a_limit_shows_them_on_the_page() {
             Scripted::start("-READONLY You can't write against a read only replica.").await;
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(5));
-        limiter.acquire().await.unwrap_err();
+        limiter.try_acquire().await.unwrap_err();
         // The second time sets the same numbers.
         for _ in 0..2 {
             metrics::with_local_recorder(&recorder, || {

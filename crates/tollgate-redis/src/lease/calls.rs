@@ -1,0 +1,192 @@
+//! The calls that a semaphore makes to the server.
+//!
+//! 1. A call that creates a lease or a ticket is refused by the server if it comes after its deadline.
+//! 2. What was not returned is returned in the background.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::Cmd;
+
+use super::Held;
+use super::looks::Line;
+use super::state::{Request, Shared};
+use crate::error::StoreError;
+use crate::script::{LEASE, micros, numbers};
+
+/// The number of attempts of a call that the server refuses because it is late. The first reply
+/// tells the server's time; the others are for a clock that changes meanwhile, or a process that is
+/// paused.
+const ATTEMPTS: usize = 3;
+
+impl Shared {
+    async fn ask(&self, what: &str, rest: impl Fn(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
+        self.ask_by(what, Instant::now(), u64::MAX, rest).await
+    }
+
+    /// Like [`ask`](Self::ask), for an operation that the server refuses if it is executed after the
+    /// deadline of the store: no caller would know about a lease or a ticket that it creates then.
+    async fn ask_in_time(
+        &self,
+        what: &str,
+        rest: impl Fn(&mut Cmd),
+    ) -> Result<Vec<u64>, StoreError> {
+        for _ in 0..ATTEMPTS {
+            let sent = Instant::now();
+            let last = self.store.last_micros(self.limit.keys.leases(), sent);
+            let reply = self.ask_by(what, sent, last, &rest).await?;
+            if reply.len() > 1 {
+                return Ok(reply);
+            }
+        }
+        // No attempt was executed.
+        Err(StoreError::Unavailable)
+    }
+
+    /// Calls the script at `sent`. The server executes it only until the microsecond `last` of its
+    /// clock.
+    async fn ask_by(
+        &self,
+        what: &str,
+        sent: Instant,
+        last: u64,
+        rest: impl Fn(&mut Cmd),
+    ) -> Result<Vec<u64>, StoreError> {
+        let options = &self.limit.options;
+        let grace = options.grace.unwrap_or(options.ttl);
+        let channel = self.store.channel().is_some();
+        let (permits, patience) = {
+            let own = &self.state().own;
+            (own.permits(), own.looks.patience(channel, options.poll))
+        };
+        let times = [options.ttl, grace, patience].map(micros);
+        let call = self.store.call(&LEASE, &self.limit.keys.all(), |command| {
+            command.arg(what).arg(permits).arg(&times).arg(last);
+            rest(command);
+        });
+        let reply = numbers(&call.await?)?;
+        if let Some(now) = reply.first() {
+            self.store.learn_clock(self.limit.keys.leases(), *now, sent);
+        }
+        Ok(reply)
+    }
+
+    /// Returns the state of the line; and for each request, the fencing number of the lease, or 0, and the
+    /// number of the ticket, or 0.
+    pub(super) async fn acquire(
+        &self,
+        asked: &[(usize, Request)],
+    ) -> Result<(Line, Vec<[u64; 2]>), StoreError> {
+        let highest = self.state().own.highest;
+        let rest = |command: &mut Cmd| {
+            command.arg(highest);
+            command.arg(self.store.channel().unwrap_or_default());
+            for (_, one) in asked {
+                let numbers = [u64::from(one.n), one.ticket, u64::from(one.stays)];
+                command.arg(&one.id).arg(&numbers);
+            }
+        };
+        let reply = self.ask_in_time("acquire", rest).await?;
+        match reply.as_slice() {
+            [_, grace, expiry, first_version, back, places @ ..]
+                if places.len() == 2 * asked.len() =>
+            {
+                let line = Line {
+                    grace: Duration::from_micros(*grace),
+                    expiry: (*expiry > 0).then(|| Duration::from_micros(*expiry)),
+                    has_first_version: *first_version > 0,
+                    was_missing: *back > 0,
+                };
+                Ok((line, places.as_chunks().0.to_vec()))
+            }
+            _ => Err(StoreError::Unknown),
+        }
+    }
+
+    /// Returns for each lease whether it is still held.
+    pub(super) async fn renew(&self, leases: &[&Held]) -> Result<Vec<bool>, StoreError> {
+        let members = |command: &mut Cmd| {
+            command.arg(leases.iter().map(|held| held.fencing).max());
+            for held in leases {
+                let id = &held.request.id;
+                command.arg(id);
+                for index in 1..held.request.n {
+                    command.arg(format!("{id}:{index}"));
+                }
+            }
+        };
+        match self.ask_in_time("renew", members).await?[..] {
+            [_, 1] => return Ok(vec![true; leases.len()]),
+            [_, 0] => {}
+            _ => return Err(StoreError::Unknown),
+        }
+        let each = |command: &mut Cmd| {
+            for held in leases {
+                let numbers = [u64::from(held.request.n), held.fencing];
+                command.arg(&held.request.id).arg(&numbers);
+            }
+        };
+        match &self.ask_in_time("assert", each).await?[..] {
+            [_, verdicts @ ..] if verdicts.len() == leases.len() => {
+                Ok(verdicts.iter().map(|verdict| *verdict > 0).collect())
+            }
+            _ => Err(StoreError::Unknown),
+        }
+    }
+
+    /// Returns leases and tickets to the server.
+    pub(super) async fn release(&self, all: &[Request]) -> Result<(), StoreError> {
+        let rest = |command: &mut Cmd| {
+            for one in all {
+                command.arg(&one.id).arg(one.n);
+            }
+        };
+        self.ask("release", rest).await?;
+        // The server tells those who come next, unless nobody listens.
+        let state = &mut *self.state();
+        if !state.queue.is_empty() && state.own.looks.polls(self.store.channel().is_some()) {
+            state.own.looks.look_now();
+            self.notify();
+        }
+        Ok(())
+    }
+
+    /// Returns leases and tickets that expire after `ttl`. A failure is retried in the background.
+    pub(super) async fn release_or_retry(
+        self: &Arc<Self>,
+        all: Vec<Request>,
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        let released = self.release(&all).await;
+        if released.is_err() {
+            self.release_later(all, ttl);
+        }
+        released
+    }
+
+    /// Returns leases and tickets that expire after `ttl`, in the background. Failures are retried
+    /// until they expire, unless the failure is permanent.
+    pub(super) fn release_later(self: &Arc<Self>, all: Vec<Request>, ttl: Duration) {
+        if all.is_empty() {
+            return;
+        }
+        let (this, expiry) = (Arc::clone(self), Instant::now() + ttl);
+        self.store.runtime().spawn(async move {
+            while let Err(error) = this.breaker.guard(this.release(&all)).await {
+                let now = Instant::now();
+                if error.is_mistake() || now >= expiry {
+                    return;
+                }
+                tokio::time::sleep(this.pause().min(expiry - now)).await;
+            }
+        });
+    }
+
+    /// Returns the number of free permits.
+    pub(super) async fn available(&self) -> Result<u64, StoreError> {
+        match self.ask("look", |_| ()).await?[..] {
+            [_, _, free] => Ok(free),
+            _ => Err(StoreError::Unknown),
+        }
+    }
+}

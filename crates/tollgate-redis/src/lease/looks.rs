@@ -1,0 +1,234 @@
+//! [`Looks`]: when a process looks after the tickets of its waiters.
+//!
+//! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second,
+//!    which repairs what was lost: messages, tickets, the data of the server.
+//! 2. A process that gets no messages polls: without a subscription; after it has lost its place although it is
+//!    alive, until a message arrives; and while the first version of the crate has leases, whose releases tell
+//!    nobody.
+//! 3. A look is earlier if the server says when a lease expires or its grace ends, or that the process before this
+//!    one should have claimed by then.
+
+use std::time::{Duration, Instant};
+
+/// The time between two looks of a process that gets messages.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The bounds of the time in which a process claims a ticket.
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(super) struct Looks {
+    /// The next look; `None` for at once.
+    at: Option<Instant>,
+    /// The look that the process before this one makes unnecessary.
+    soon: Option<Instant>,
+    /// The number of reasons to look at once.
+    reasons: u64,
+    /// Messages do not arrive, although the channel is subscribed.
+    is_deaf: bool,
+    sees_first_version: bool,
+    /// The mean of the last round trips.
+    round_trip: Duration,
+}
+
+/// What the answer to a request says about the line.
+pub(super) struct Line {
+    /// The rest of the grace time.
+    pub(super) grace: Duration,
+    /// When the next lease expires, if this process has to look then.
+    pub(super) expiry: Option<Duration>,
+    pub(super) has_first_version: bool,
+    /// A ticket of this process had lost its place.
+    pub(super) was_missing: bool,
+}
+
+/// A request under way.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) sent: Instant,
+    reasons: u64,
+    /// It is for all tickets.
+    pub(super) is_look: bool,
+    pub(super) has_channel: bool,
+}
+
+impl Looks {
+    pub(super) fn polls(&self, has_channel: bool) -> bool {
+        !has_channel || self.is_deaf || self.sees_first_version
+    }
+
+    /// Returns the time in which the process claims a ticket.
+    pub(super) fn patience(&self, has_channel: bool, poll: Duration) -> Duration {
+        let trips = 3 * self.round_trip;
+        let time = if self.polls(has_channel) {
+            2 * poll + trips
+        } else {
+            trips
+        };
+        time.clamp(SHORTEST, LONGEST)
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.at.map(|at| self.soon.map_or(at, |soon| soon.min(at)))
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.next().is_none_or(|next| next <= now)
+    }
+
+    pub(super) fn look_now(&mut self) {
+        self.at = None;
+        self.reasons += 1;
+    }
+
+    /// A message has arrived.
+    pub(super) fn heard(&mut self) {
+        self.is_deaf = false;
+    }
+
+    pub(super) fn set_soon(&mut self, soon: Option<Instant>) {
+        self.soon = soon;
+    }
+
+    pub(super) fn begin(&mut self, sent: Instant, is_look: bool, has_channel: bool) -> Asked {
+        if is_look {
+            self.soon = None;
+        }
+        Asked {
+            sent,
+            reasons: self.reasons,
+            is_look,
+            has_channel,
+        }
+    }
+
+    /// A request was not answered, or failed: looks after a pause.
+    pub(super) fn failed(&mut self, again: Instant) {
+        self.at = Some(again);
+    }
+
+    pub(super) fn answered(&mut self, asked: Asked, now: Instant, line: &Line, poll: Duration) {
+        let trip = now - asked.sent;
+        self.round_trip = match self.round_trip {
+            Duration::ZERO => trip,
+            mean => (7 * mean + trip) / 8,
+        };
+        self.sees_first_version = line.has_first_version;
+        self.is_deaf |= line.was_missing && asked.has_channel;
+        if self.reasons != asked.reasons {
+            self.at = None;
+            return;
+        }
+        // With jitter, so that the processes of a fleet do not all look at once.
+        let pause = if line.was_missing && !asked.is_look {
+            // The other tickets are missing too.
+            Duration::ZERO
+        } else if self.polls(asked.has_channel) {
+            poll.mul_f64(1.0 + fastrand::f64())
+        } else {
+            LOOK.mul_f64(1.0 - fastrand::f64() / 10.0)
+        };
+        let mut at = now + pause;
+        if !asked.is_look {
+            at = self.at.map_or(at, |before| before.min(at));
+        }
+        if !line.grace.is_zero() {
+            at = at.min(now + line.grace + poll.mul_f64(fastrand::f64()));
+        }
+        self.at = Some(line.expiry.map_or(at, |expiry| at.min(now + expiry)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLL: Duration = Duration::from_millis(25);
+    const LINE: Line = Line {
+        grace: Duration::ZERO,
+        expiry: None,
+        has_first_version: false,
+        was_missing: false,
+    };
+
+    fn look(looks: &mut Looks, now: Instant, line: &Line) -> Duration {
+        let asked = looks.begin(now, true, true);
+        looks.answered(asked, now, line, POLL);
+        looks.next().unwrap() - now
+    }
+
+    #[test]
+    fn answered_with_a_channel_looks_each_second_and_polls_while_messages_are_missing() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        assert!(looks.is_due(now));
+        assert!(look(&mut looks, now, &LINE) >= LOOK - LOOK / 10);
+        let was_missing = true;
+        assert!(
+            look(
+                &mut looks,
+                now,
+                &Line {
+                    was_missing,
+                    ..LINE
+                }
+            ) <= 2 * POLL
+        );
+        assert!(look(&mut looks, now, &LINE) <= 2 * POLL);
+        looks.heard();
+        assert!(look(&mut looks, now, &LINE) > 2 * POLL);
+        let has_first_version = true;
+        assert!(
+            look(
+                &mut looks,
+                now,
+                &Line {
+                    has_first_version,
+                    ..LINE
+                }
+            ) <= 2 * POLL
+        );
+        assert!(look(&mut looks, now, &LINE) > 2 * POLL);
+        let asked = looks.begin(now, true, false);
+        looks.answered(asked, now, &LINE, POLL);
+        assert!(looks.next().unwrap() <= now + 2 * POLL);
+    }
+
+    #[test]
+    fn answered_to_a_claim_brings_the_look_forward_and_never_back() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        look(&mut looks, now, &LINE);
+        let before = looks.next();
+        let asked = looks.begin(now, false, true);
+        looks.answered(asked, now + LOOK / 2, &LINE, POLL);
+        assert_eq!(looks.next(), before);
+        let expiry = Some(Duration::from_millis(7));
+        looks.answered(asked, now, &Line { expiry, ..LINE }, POLL);
+        assert_eq!(looks.next(), Some(now + Duration::from_millis(7)));
+        looks.look_now();
+        looks.answered(asked, now, &LINE, POLL);
+        assert_eq!(looks.next(), None, "the reason came after the request");
+    }
+
+    #[test]
+    fn set_soon_is_forgotten_when_it_is_calm_or_the_process_looks() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        look(&mut looks, now, &LINE);
+        looks.set_soon(Some(now + POLL));
+        assert_eq!(looks.next(), Some(now + POLL));
+        looks.set_soon(None);
+        assert!(looks.next() > Some(now + POLL));
+        looks.set_soon(Some(now + POLL));
+        assert!(look(&mut looks, now, &LINE) > POLL);
+    }
+
+    #[test]
+    fn patience_is_three_round_trips_within_its_bounds() {
+        let mut looks = Looks::default();
+        assert_eq!(looks.patience(true, POLL), SHORTEST);
+        looks.round_trip = Duration::from_millis(40);
+        assert_eq!(looks.patience(true, POLL), Duration::from_millis(120));
+        assert_eq!(looks.patience(false, POLL), Duration::from_millis(170));
+        assert_eq!(looks.patience(false, 100 * POLL), LONGEST);
+    }
+}

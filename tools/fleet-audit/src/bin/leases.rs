@@ -1,0 +1,290 @@
+//! Measures a fleet whose processes wait for the leases of one semaphore: the part of the time that they are used,
+//! the requests for each lease, the shares of the processes, the server's time, and the gap that a killed or a
+//! frozen waiter causes.
+//!
+//! ```sh
+//! cargo run --release -p fleet-audit --bin leases -- processes=8 hold=1 seconds=5
+//! ```
+//!
+//! Each process is one of the operating system. `deaf=4` gives the first four no right for channels, so they poll;
+//! `kill=1` and `freeze=1` kill or stop one process in the middle, `stall=150` stops the server for so many
+//! milliseconds, and `deadline=1000` is that of the stores.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use redis_on_loopback::Server;
+use tollgate_redis::{Semaphore, Store};
+
+#[derive(Clone, Copy)]
+struct Setup {
+    processes: u64,
+    permits: u64,
+    /// The waiters of each process.
+    waiters: u64,
+    /// In microseconds.
+    hold: u64,
+    seconds: u64,
+    deaf: u64,
+    kill: u64,
+    freeze: u64,
+    stall: u64,
+    /// In milliseconds.
+    deadline: u64,
+}
+
+/// The lease that a caller has held: from and to, in microseconds since the epoch.
+type Use = (u64, u64);
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let mut given = HashMap::new();
+    let mut child = None;
+    for argument in std::env::args().skip(1) {
+        let (name, value) = argument.split_once('=').ok_or("name=value")?;
+        match name {
+            "child" => child = Some(value.to_owned()),
+            "hold" => drop(given.insert(name.to_owned(), micros(value)?)),
+            _ => drop(given.insert(name.to_owned(), value.parse()?)),
+        }
+    }
+    let mut value = |name: &str, default| given.remove(name).unwrap_or(default);
+    let setup = Setup {
+        processes: value("processes", 8),
+        permits: value("permits", 1),
+        waiters: value("waiters", 1),
+        hold: value("hold", 1_000),
+        seconds: value("seconds", 5),
+        deaf: value("deaf", 0),
+        kill: value("kill", 0),
+        freeze: value("freeze", 0),
+        stall: value("stall", 0),
+        deadline: value("deadline", 50),
+    };
+    assert!(given.is_empty(), "not known: {given:?}");
+    match child {
+        Some(address) => act(&setup, &address),
+        None => measure(&setup),
+    }
+}
+
+/// Returns the microseconds of a number of milliseconds, which may be a fraction.
+fn micros(millis: &str) -> Outcome<u64> {
+    Ok((millis.parse::<f64>()? * 1_000.0) as u64)
+}
+
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    time.unwrap_or_default().as_micros() as u64
+}
+
+/// The work of one process, which prints its requests, its errors, and its leases.
+fn act(setup: &Setup, address: &str) -> Outcome<()> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build()?.block_on(async {
+        let store = Store::new(address)?.deadline(Duration::from_millis(setup.deadline));
+        let semaphore = Semaphore::new(&store, "fleet", setup.permits as usize);
+        let semaphore = semaphore.grace(Duration::ZERO);
+        // Connects, and begins together with the others.
+        while semaphore.available().await.is_err() {}
+        println!("ready");
+        std::io::stdin().read_line(&mut String::new())?;
+        let before = store.calls();
+        let until = Instant::now() + Duration::from_secs(setup.seconds);
+        let callers = (0..setup.waiters).map(|_| {
+            tokio::spawn(call(
+                semaphore.clone(),
+                Duration::from_micros(setup.hold),
+                until,
+            ))
+        });
+        let callers: Vec<_> = callers.collect();
+        let (mut uses, mut errors) = (Vec::<Use>::new(), 0);
+        for caller in callers {
+            let (own, failed) = caller.await?;
+            uses.extend(own);
+            errors += failed;
+        }
+        let calls = store.calls() - before;
+        // The last tickets and leases are given back, so that they delay no process that ends later.
+        while semaphore.waiting() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        println!("{calls} {errors}");
+        for (from, to) in uses {
+            println!("{from} {to}");
+        }
+        Ok(())
+    })
+}
+
+async fn call(semaphore: Semaphore, hold: Duration, until: Instant) -> (Vec<Use>, u64) {
+    let (mut uses, mut errors) = (Vec::new(), 0);
+    loop {
+        let wait = tokio::time::timeout_at(until.into(), async { semaphore.acquire().await });
+        match wait.await {
+            Err(_) => return (uses, errors),
+            Ok(Ok(lease)) => {
+                let (from, begin) = (now(), Instant::now());
+                // The timer has milliseconds only.
+                tokio::time::sleep(hold.saturating_sub(Duration::from_millis(1))).await;
+                while begin.elapsed() < hold {
+                    std::thread::sleep(hold.saturating_sub(begin.elapsed()));
+                }
+                uses.push((from, now()));
+                errors += u64::from(lease.release().await.is_err());
+            }
+            Ok(Err(_)) => errors += 1,
+        }
+    }
+}
+
+fn start(setup: &Setup, server: &Server, index: u64) -> Outcome<Child> {
+    let address = if index < setup.deaf {
+        server.address().replace("//", "//deaf:secret@")
+    } else {
+        server.address()
+    };
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(format!("child={address}"));
+    command.arg(format!("hold={}", setup.hold as f64 / 1_000.0));
+    for (name, value) in [
+        ("permits", setup.permits),
+        ("waiters", setup.waiters),
+        ("seconds", setup.seconds),
+        ("deadline", setup.deadline),
+    ] {
+        command.arg(format!("{name}={value}"));
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    Ok(command.spawn()?)
+}
+
+/// Returns the seconds of processor time that the server has used.
+fn server_time(server: &Server) -> Outcome<f64> {
+    let info: String = redis::cmd("INFO")
+        .arg("cpu")
+        .query(&mut server.connection())?;
+    let time = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim_start_matches(':').trim().parse::<f64>().ok())
+    };
+    let (user, system) = (time("used_cpu_user:"), time("used_cpu_sys:"));
+    Ok(user.ok_or("no time")? + system.ok_or("no time")?)
+}
+
+fn signal(child: &Child, name: &str) -> Outcome<()> {
+    let id = child.id().to_string();
+    Command::new("kill").args([name, &id]).status()?;
+    Ok(())
+}
+
+fn measure(setup: &Setup) -> Outcome<()> {
+    let server = Server::start();
+    let rights = [
+        "SETUSER",
+        "deaf",
+        "on",
+        ">secret",
+        "~*",
+        "resetchannels",
+        "+@all",
+    ];
+    let () = redis::cmd("ACL")
+        .arg(&rights)
+        .query(&mut server.connection())?;
+    let children = (0..setup.processes).map(|index| start(setup, &server, index));
+    let mut children = children.collect::<Outcome<Vec<_>>>()?;
+    let mut outputs = Vec::new();
+    for child in &mut children {
+        let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
+        output.read_line(&mut String::new())?;
+        outputs.push(output);
+    }
+    for child in &mut children {
+        child.stdin.take().ok_or("no input")?.write_all(b"\n")?;
+    }
+    let begin = now();
+    let before = server_time(&server)?;
+    std::thread::sleep(Duration::from_secs(setup.seconds) / 2);
+    let event = now();
+    let mut lost = Vec::new();
+    for _ in 0..setup.kill {
+        let mut child = children.pop().ok_or("no process")?;
+        child.kill()?;
+        child.wait()?;
+    }
+    for _ in 0..setup.freeze {
+        let child = children.pop().ok_or("no process")?;
+        signal(&child, "-STOP")?;
+        lost.push(child);
+    }
+    if setup.stall > 0 {
+        server.stop();
+        std::thread::sleep(Duration::from_millis(setup.stall));
+        server.go_on();
+    }
+    let (mut all, mut calls, mut errors, mut each) = (Vec::<Use>::new(), 0, 0, Vec::new());
+    for (mut child, mut rest) in children.into_iter().zip(outputs) {
+        let mut output = String::new();
+        rest.read_to_string(&mut output)?;
+        child.wait()?;
+        let mut lines = output.lines().map(|line| {
+            let (one, two) = line.split_once(' ').unwrap_or_default();
+            (
+                one.parse::<u64>().unwrap_or(0),
+                two.parse::<u64>().unwrap_or(0),
+            )
+        });
+        let (own, failed) = lines.next().ok_or("a process printed nothing")?;
+        calls += own;
+        errors += failed;
+        let uses: Vec<_> = lines.collect();
+        each.push(uses.len());
+        all.extend(uses);
+    }
+    let (end, time) = (now(), server_time(&server)? - before);
+    for mut child in lost {
+        signal(&child, "-CONT")?;
+        child.kill()?;
+        child.wait()?;
+    }
+    all.sort_unstable();
+    let (first, last) = (
+        all.first().ok_or("no lease")?.0,
+        all.last().ok_or("no lease")?.1,
+    );
+    let used: u64 = all.iter().map(|(from, to)| to - from).sum();
+    // The time for which nobody held a lease.
+    let mut gaps = Vec::new();
+    let mut until = first;
+    for (from, to) in &all {
+        if *from > until && *from > event {
+            gaps.push(from - until);
+        }
+        until = until.max(*to);
+    }
+    gaps.sort_unstable();
+    let longest = gaps
+        .iter()
+        .rev()
+        .take(3)
+        .map(|gap| format!("{:.1}", *gap as f64 / 1e3));
+    println!(
+        "{} leases, used {:.1} %, requests a lease {:.2}, least {} most {} a process, errors {errors}, \
+         server {:.1} % of a core, longest gaps after the middle {} ms",
+        all.len(),
+        used as f64 / (last - first).max(1) as f64 / setup.permits as f64 * 100.0,
+        calls as f64 / all.len().max(1) as f64,
+        each.iter().min().unwrap_or(&0),
+        each.iter().max().unwrap_or(&0),
+        time / (end - begin) as f64 * 1e8,
+        longest.collect::<Vec<_>>().join(", "),
+    );
+    Ok(())
+}
