@@ -329,4 +329,6 @@ impl Rule for Gcra {
 }
 
 #[cfg(test)]
+mod random_inputs;
+#[cfg(test)]
 mod tests;
