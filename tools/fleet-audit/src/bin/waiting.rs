@@ -2,9 +2,11 @@
 //! the shares of near and of far processes, and whether any tick is above the bound.
 //!
 //! A process is a store with a connection of its own. Half of them are far: behind a network that delays replies.
+//! A third of the time after the start, the world may be disturbed, see [`disturb`].
 //!
 //! ```sh
 //! cargo run --release -p fleet-audit --bin waiting -- processes=200 rate=100 seconds=30 far=10
+//! cargo run --release -p fleet-audit --bin waiting -- processes=50 lost=10000
 //! ```
 
 use std::collections::HashMap;
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use redis_on_loopback::Server;
 use redis_on_loopback::proxy::{Mode, Proxy};
+use tokio::task::JoinHandle;
 use tollgate::Quota;
 use tollgate_redis::{RateLimiter, Store};
 
@@ -35,10 +38,15 @@ struct Setup {
     timeout: u64,
     /// The number of processes that end in a second; others come in their place.
     churn: u64,
+    /// The disturbance: its name, and how long it takes, in milliseconds.
+    disturbance: Option<(&'static str, u64)>,
 }
 
-/// An admission: its tick and its process.
-type Admission = (u64, usize);
+/// The names of disturbances.
+const DISTURBANCES: [&str; 6] = ["lost", "hole", "stop", "stall", "flush", "state"];
+
+/// An admission: its tick, its process, and its time.
+type Admission = (u64, usize, u64);
 
 /// All stores that were made.
 type Stores = Arc<Mutex<Vec<Store>>>;
@@ -80,6 +88,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         leave: value("leave", 0),
         timeout: value("timeout", 0),
         churn: value("churn", 0),
+        disturbance: DISTURBANCES
+            .into_iter()
+            .find_map(|name| given.remove(name).map(|time| (name, time))),
     };
     assert!(given.is_empty(), "not known: {given:?}");
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -90,6 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn run(setup: &Setup) {
     let server = Server::start();
+    let server_address = server.address();
     let proxy = Proxy::start(server.port()).await;
     proxy.set(Mode::Delay(Duration::from_millis(setup.far)));
     let end = Instant::now() + Duration::from_secs(setup.seconds);
@@ -103,11 +115,11 @@ async fn run(setup: &Setup) {
             let all = setup.processes as f64 / churn as f64;
             (all, all * (index + 1) as f64 / setup.processes as f64)
         });
-        let is_far = setup.far > 0 && index % 2 == 1;
+        let is_far = (setup.far > 0 || setup.disturbance.is_some()) && index % 2 == 1;
         let address = if is_far {
             proxy.address()
         } else {
-            server.address()
+            server_address.clone()
         };
         let stores = Arc::clone(&stores);
         processes.push(tokio::spawn(process(
@@ -118,6 +130,7 @@ async fn run(setup: &Setup) {
             end,
         )));
     }
+    let disturbing = disturb(*setup, server, proxy);
     tokio::time::sleep(setup.warm_up()).await;
     let before = calls(&stores);
     tokio::time::sleep(setup.counted()).await;
@@ -126,7 +139,65 @@ async fn run(setup: &Setup) {
     for process in processes {
         admissions.extend(process.await.expect("a process panics"));
     }
+    disturbing.await.expect("it does not panic");
     report(setup, admissions, begin, calls);
+}
+
+/// Disturbs the fleet for a time:
+///
+/// - `lost`: the replies to the far half are lost
+/// - `hole`: nothing from and to the far half arrives before the end
+/// - `stop`: the server stops for a fifth of each second
+/// - `stall`: the server stops until the end
+/// - `flush`: the server forgets all scripts twenty times a second
+/// - `state`: the server loses its data once a second
+fn disturb(setup: Setup, server: Server, proxy: Proxy) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
+        let Some((name, time)) = setup.disturbance else {
+            return pause(setup.seconds * 1000).await;
+        };
+        pause(setup.seconds * 1000 / 3).await;
+        let mut connection = server.connection();
+        let mut ask = |words: &[&str]| {
+            let mut command = redis::cmd(words[0]);
+            let asked = command.arg(&words[1..]).exec(&mut connection);
+            asked.expect("the server answers");
+        };
+        let mode = match name {
+            "lost" => Mode::DropReplies,
+            "hole" => Mode::BlackHole,
+            _ => Mode::Delay(Duration::from_millis(setup.far)),
+        };
+        proxy.set(mode);
+        let end = Instant::now() + Duration::from_millis(time);
+        while Instant::now() < end {
+            match name {
+                "stop" => {
+                    server.stop();
+                    pause(200).await;
+                    server.go_on();
+                    pause(800).await;
+                }
+                "stall" => {
+                    server.stop();
+                    pause(time).await;
+                    server.go_on();
+                }
+                "flush" => {
+                    ask(&["SCRIPT", "FLUSH"]);
+                    pause(50).await;
+                }
+                "state" => {
+                    ask(&["FLUSHALL"]);
+                    pause(1000).await;
+                }
+                _ => pause(time).await,
+            }
+        }
+        proxy.set(Mode::Delay(Duration::from_millis(setup.far)));
+        pause(setup.seconds * 1000 * 2 / 3).await;
+    })
 }
 
 impl Setup {
@@ -188,16 +259,19 @@ async fn caller(
             }
         };
         let answer = if setup.timeout > 0 {
-            let answer = limiter.acquire().timeout(time.min(left)).await;
-            if answer.is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            answer.ok()
+            Some(limiter.acquire().timeout(time.min(left)).await)
         } else {
             let waits = tokio::time::timeout(time.min(left), async { limiter.acquire().await });
-            waits.await.ok().and_then(Result::ok)
+            waits.await.ok()
         };
-        admissions.extend(answer.map(|charge| (since_epoch(charge.at()), index)));
+        let answer = match answer {
+            Some(Err(_)) => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                None
+            }
+            answer => answer.and_then(Result::ok),
+        };
+        admissions.extend(answer.map(|charge| (since_epoch(charge.at()), index, now())));
     }
 }
 
@@ -211,9 +285,7 @@ fn since_epoch(time: SystemTime) -> u64 {
     time.unwrap_or_default().as_micros() as u64
 }
 
-fn report(setup: &Setup, mut admissions: Vec<Admission>, from: u64, calls: u64) {
-    admissions.sort_unstable();
-    let first = admissions.first().map_or(0, |it| it.0);
+fn report(setup: &Setup, admissions: Vec<Admission>, from: u64, calls: u64) {
     let begin = from + setup.warm_up().as_micros() as u64;
     let last = begin + setup.counted().as_micros() as u64;
     let counted: Vec<_> = admissions
@@ -222,27 +294,37 @@ fn report(setup: &Setup, mut admissions: Vec<Admission>, from: u64, calls: u64) 
         .collect();
     let due = (last - begin) as f64 / 1e6 * setup.rate as f64;
     let mut each = vec![0_u64; setup.processes];
-    for (_, process) in &counted {
+    for (_, process, _) in &counted {
         each[*process] += 1;
     }
     let mean = |far: usize| {
         let group: Vec<_> = each.iter().skip(far).step_by(2).collect();
         group.iter().copied().sum::<u64>() as f64 / group.len().max(1) as f64
     };
-    // In microseconds times the rate: a debt as on the server.
-    let (mut debt, mut at, mut above) = (0_u64, first, 0_u64);
-    for (tick, _) in &admissions {
-        debt = debt.saturating_sub((tick - at) * setup.rate) + 1_000_000;
-        at = *tick;
-        above += u64::from(debt > setup.burst * 1_000_000 + setup.rate);
-    }
+    let ticks = admissions.iter().map(|it| it.0).collect();
+    let times = admissions.iter().map(|it| it.2).collect();
     println!(
-        "used {:.3}, calls an admission {:.2}, near {:.0} : far {:.0}, least {} most {}, above the bound {above}",
+        "used {:.3}, calls an admission {:.2}, near {:.0} : far {:.0}, least {} most {}, above the bound by {}; by the times of admission {}",
         counted.len() as f64 / due,
         calls as f64 / counted.len().max(1) as f64,
         mean(0),
         mean(1),
         each.iter().min().unwrap_or(&0),
         each.iter().max().unwrap_or(&0),
+        excess(setup, ticks),
+        excess(setup, times),
     );
+}
+
+/// Returns by how many units these admissions exceed the burst and what the rate has paid off.
+fn excess(setup: &Setup, mut admissions: Vec<u64>) -> u64 {
+    admissions.sort_unstable();
+    // In microseconds times the rate: a debt as on the server.
+    let (mut debt, mut at, mut most) = (0_u64, 0, 0);
+    for time in admissions {
+        debt = debt.saturating_sub((time - at) * setup.rate) + 1_000_000;
+        (at, most) = (time, most.max(debt));
+    }
+    let bound = setup.burst * 1_000_000 + setup.rate;
+    most.saturating_sub(bound).div_ceil(1_000_000)
 }
