@@ -1,6 +1,6 @@
 (* The translated functions on random inputs. A test of the crate (`functions_on_random_inputs_agree_with_their_translation`)
    draws the same inputs for the compiled functions, and both must come to the same numbers, which are in
-   proofs/random-inputs. So a mistake in Machine.v or in the translator would be seen. Each of the 2,000 draws makes two
+   proofs/random-inputs. So a mistake in Machine.v or in the translator would be seen. Each of the 2,500 draws makes two
    sets of parameters, and calls every function for each of them: more than 100,000 calls. *)
 Require Import ZArith List.
 Require Import Machine Code.
@@ -60,4 +60,4 @@ Fixpoint sums (times : nat) (x h : Z) : list (option Z) :=
     end
   end.
 Set Printing Width 60.
-Eval vm_compute in sums 20 1 0.
+Eval vm_compute in sums 25 1 0.
