@@ -104,6 +104,41 @@ impl Tat {
     pub(crate) const fn give(self, units: u64) -> Self {
         Self(self.0.saturating_sub(units))
     }
+
+    /// Returns the first tick at which `cost` fits after `behind` units have been charged before it. A cost
+    /// above the burst fits when the backlog is empty.
+    const fn due_after(self, params: &Params, behind: u64, cost: u64) -> Tick {
+        let start = self.0.saturating_add(behind);
+        let price = params.units_of(cost);
+        let room = params.burst_tolerance.saturating_sub(price);
+        params.tick_at(start.saturating_sub(room))
+    }
+
+    /// Returns the unit at which the charge of a waiter begins that became due within the nanosecond that ends
+    /// at this tick.
+    const fn grant_start(self, params: &Params, at: Tick) -> u64 {
+        let passed = params.units_at(at);
+        let before = Tick::from_nanos(at.as_nanos().saturating_sub(1));
+        let is_within = params.units_at(before) < self.0 && self.0 < passed;
+        if is_within && !params.is_stepped() {
+            self.0
+        } else {
+            passed
+        }
+    }
+
+    /// Charges the part of `cost` that fits before the end of time, from the unit `start` on, and returns that
+    /// part too. A charge of 0 changes nothing.
+    const fn charge_part(self, params: &Params, start: u64, cost: u64) -> (Self, u64) {
+        let start = if cost > 0 && start > self.0 {
+            start
+        } else {
+            self.0
+        };
+        let room = params.tokens(MAX_TAT.saturating_sub(start));
+        let cost = if cost < room { cost } else { room };
+        (Self::from_units(start + params.units_of(cost)), cost)
+    }
 }
 
 /// The state of a rule that decides by its backlog.
@@ -150,13 +185,9 @@ impl Gcra {
         self.tat = Tat::from_units(self.tat.end().max(self.params.units_at(now)));
     }
 
-    /// Charges the part that fits before the end of time. A charge of 0 changes nothing.
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {
-        let start = if cost == 0 { 0 } else { start };
-        let start = self.tat.end().max(start);
-        let room = self.params.tokens(MAX_TAT.saturating_sub(start));
-        let cost = cost.min(room);
-        self.tat = Tat::from_units(start + self.params.units_of(cost));
+        let (tat, cost) = self.tat.charge_part(&self.params, start, cost);
+        self.tat = tat;
         Receipt {
             ticket: self.tat.end() + self.refunds.total,
             generation: 0,
@@ -185,11 +216,7 @@ impl Rule for Gcra {
     fn due(&self, behind: u128, cost: u64) -> Tick {
         let behind = behind.saturating_mul(u128::from(self.params.emission_interval));
         let behind = u64::try_from(behind).unwrap_or(u64::MAX);
-        let start = self.tat.end().saturating_add(behind);
-        let price = self.params.units_of(cost);
-        // A cost above the burst waits until the backlog is empty.
-        let room = self.params.burst_tolerance.saturating_sub(price);
-        self.params.tick_at(start.saturating_sub(room))
+        self.tat.due_after(&self.params, behind, cost)
     }
 
     fn charge(&mut self, at: Tick, cost: u64) -> Receipt {
@@ -197,15 +224,7 @@ impl Rule for Gcra {
     }
 
     fn grant(&mut self, at: Tick, cost: u64) -> Receipt {
-        let passed = self.params.units_at(at);
-        let before = Tick::from_nanos(at.as_nanos().saturating_sub(1));
-        let within = self.params.units_at(before) + 1..passed;
-        let start = if !self.params.is_stepped() && within.contains(&self.tat.end()) {
-            self.tat.end()
-        } else {
-            passed
-        };
-        self.charge_from(start, at, cost)
+        self.charge_from(self.tat.grant_start(&self.params, at), at, cost)
     }
 
     /// It is exact to the unit, because charges of whole tokens would leave a fraction available.
@@ -309,5 +328,7 @@ impl Rule for Gcra {
     }
 }
 
+#[cfg(test)]
+mod random_inputs;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,63 @@
+(* The translated functions on random inputs. A test of the crate (`functions_on_random_inputs_agree_with_their_translation`)
+   draws the same inputs for the compiled functions, and both must come to the same numbers, which are in
+   proofs/random-inputs. So a mistake in Machine.v or in the translator would be seen. Each of the 2,500 draws makes two
+   sets of parameters, and calls every function for each of them: more than 100,000 calls. *)
+Require Import ZArith List.
+Require Import Machine Code.
+Import ListNotations.
+Open Scope Z_scope.
+
+(* A linear congruential generator. A drawn number has a random length, so that small ones occur. *)
+Definition next (x : Z) := Z.land (x * 6364136223846793005 + 1442695040888963407) 18446744073709551615.
+Definition draw (x : Z) : Z * Z := let y := next x in let z := next y in (z, Z.shiftr y (Z.shiftr z 58)).
+
+(* The sum of what the functions return: each value moves all before it. *)
+Definition add (h v : Z) := Z.land (h * 5 + v + 1) 18446744073709551615.
+Definition sum (values : list Z) (h : Z) := fold_left add values h.
+
+Definition of_bool (b : bool) := if b then 1 else 0.
+Definition of_result (r : Z + Z) := match r with inl it => it | inr it => it + 1 end.
+
+(* Every function of parameters, for a tick, a number of units, a cost and a price. *)
+Definition calls (p : params) (t u n : Z) (h : Z) : option Z :=
+  let '(s1, s0) := params_surplus p in let '(l1, l0) := params_lack p in
+  bind (units_at p t) (fun passed => bind (units_after p t) (fun after => bind (tick_at p u) (fun tick =>
+  bind (units_of p n) (fun of => bind (tokens p u) (fun whole => bind (backlog p u) (fun owed => bind (burst p) (fun most =>
+  bind (step_begun p t) (fun begun => bind (tat_from_units u) (fun tat => bind (tat_backlog_at tat passed) (fun ahead =>
+  bind (tat_take tat p passed (n mod (params_burst_tolerance p + 1))) (fun taken => bind (tat_give tat n) (fun given =>
+  bind (tat_due tat p n n) (fun due => bind (tat_grant_start tat p t) (fun start => bind (tat_charge tat p passed n) (fun charged =>
+  bind (is_dense p) (fun dense => bind (is_stepped p) (fun steps => bind (is_even p) (fun even =>
+  bind (if dense then Some 0 else units_unless_dense p t) (fun unless =>
+  Some (sum [s1; s0; l1; l0; params_emission_interval p; params_burst_tolerance p; params_step p; params_start p; params_stride p;
+    passed; after; tick; of; whole; owed; most; begun; tat; ahead; of_result taken; given; due; start; fst charged;
+    snd charged; of_bool dense; of_bool steps; of_bool even; unless] h)))))))))))))))))))).
+
+(* One draw: a quota, and batches; then the calls for both. *)
+Definition one (x h : Z) : option (Z * Z) :=
+  let '(x, period) := draw x in let '(x, c) := draw x in let '(x, b) := draw x in
+  let '(x, t) := draw x in let '(x, u) := draw x in let '(x, n) := draw x in let '(x, start) := draw x in
+  let period := Z.max 1 period in
+  let least := (period + 2 ^ 58 - 1) / 2 ^ 58 in
+  let count := Z.max least (Z.min c (Z.min (16 * period) (2 ^ 64 - 1))) in
+  let most := Z.min (2 ^ 56) (2 ^ 58 * count / period) in
+  let burst := 1 + b mod most in
+  bind (new (Build_quota count period burst)) (fun even =>
+  bind (calls even t u n h) (fun h =>
+  let period := Z.min period (2 ^ 58) in let count := Z.min count period in
+  bind (stepped count period (Z.min (Z.max 1 b) (2 ^ 56))) (fun batches =>
+  bind (starting batches (start / 2 - 2 ^ 57)) (fun batches =>
+  bind (calls batches t u n h) (fun h => Some (x, h)))))).
+
+(* Every hundredth sum, so that a difference is near its cause. None would be a panic. *)
+Fixpoint many (times : nat) (x h : Z) : option (Z * Z) :=
+  match times with O => Some (x, h) | S less => bind (one x h) (fun '(x, h) => many less x h) end.
+Fixpoint sums (times : nat) (x h : Z) : list (option Z) :=
+  match times with
+  | O => []
+  | S less => match many 100 x h with
+    | Some (x, h) => Some h :: sums less x h
+    | None => [None]
+    end
+  end.
+Set Printing Width 60.
+Eval vm_compute in sums 25 1 0.

@@ -1,0 +1,117 @@
+//! Compares the compiled functions with their translation for the proofs, on random inputs. The inputs and the sums are
+//! those of `proofs/coq/Random.v`, whose output is in `proofs/random-inputs`.
+
+use std::time::Duration;
+
+use super::super::params::Params;
+use super::Tat;
+use crate::quota::Quota;
+use crate::time::Tick;
+
+/// A linear congruential generator, and the sum of all values.
+struct Draws {
+    state: u64,
+    sum: u64,
+}
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        const FACTOR: u64 = 6_364_136_223_846_793_005;
+        self.state = self.state.wrapping_mul(FACTOR);
+        self.state = self.state.wrapping_add(1_442_695_040_888_963_407);
+        self.state
+    }
+
+    /// Returns a number of random length.
+    fn draw(&mut self) -> u64 {
+        let number = self.next();
+        number >> (self.next() >> 58)
+    }
+
+    fn add(&mut self, value: u64) {
+        self.sum = self.sum.wrapping_mul(5).wrapping_add(value).wrapping_add(1);
+    }
+
+    /// Adds the results of all functions of parameters.
+    fn call(&mut self, params: &Params, tick: u64, units: u64, number: u64) {
+        let at = Tick::from_nanos(tick);
+        let (passed, tat) = (params.units_at(at), Tat::from_units(units));
+        let price = number % (params.burst_tolerance + 1);
+        let taken = match tat.take(params, passed, price) {
+            Ok(tat) => tat.end(),
+            Err(unit) => unit.wrapping_add(1),
+        };
+        let (charged, cost) = tat.charge_part(params, passed, number);
+        let unless_dense = if params.is_dense() {
+            0
+        } else {
+            params.units_unless_dense(at)
+        };
+        let values = [
+            params.surplus[0],
+            params.surplus[1],
+            params.lack[0],
+            params.lack[1],
+            params.emission_interval,
+            params.burst_tolerance,
+            params.step,
+            params.start as u64,
+            params.stride,
+            passed,
+            params.units_after(at),
+            params.tick_at(units).as_nanos(),
+            params.units_of(number),
+            params.tokens(units),
+            params.backlog(units),
+            params.burst(),
+            params.step_begun(at) as u64,
+            tat.end(),
+            tat.backlog_at(passed),
+            taken,
+            tat.give(number).end(),
+            tat.due_after(params, number, number).as_nanos(),
+            tat.grant_start(params, at),
+            charged.end(),
+            cost,
+            u64::from(params.is_dense()),
+            u64::from(params.is_stepped()),
+            u64::from(params.is_even()),
+            unless_dense,
+        ];
+        for value in values {
+            self.add(value);
+        }
+    }
+
+    fn call_all(&mut self) {
+        let [period, count, burst, tick, units, number, start] = [(); 7].map(|()| self.draw());
+        let period = period.max(1);
+        let least = period.div_ceil(1 << 58);
+        let count = count.min(period.saturating_mul(16)).max(least);
+        let most = (u128::from(count) << 58) / u128::from(period);
+        let even = 1 + u128::from(burst) % most.min(1 << 56);
+        let quota = Quota::try_new(count, Duration::from_nanos(period), even as u64);
+        self.call(&Params::new(quota.unwrap()), tick, units, number);
+
+        let period = period.min(1 << 58);
+        let batches = Params::stepped(count.min(period), period, burst.clamp(1, 1 << 56));
+        let start = (start / 2) as i64 - (1 << 57);
+        self.call(&batches.starting(start), tick, units, number);
+    }
+}
+
+#[test]
+fn functions_on_random_inputs_agree_with_their_translation() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/proofs/random-inputs");
+    let sums = std::fs::read_to_string(path).unwrap();
+    let mut draws = Draws { state: 1, sum: 0 };
+    let mut compared = 0;
+    for sum in sums.lines() {
+        for _ in 0..100 {
+            draws.call_all();
+        }
+        assert_eq!(draws.sum.to_string(), sum, "after draw {}", compared);
+        compared += 100;
+    }
+    assert!(compared >= 2500, "{compared}");
+}
