@@ -83,7 +83,8 @@ pub(crate) fn walk(shell: &Shell, options: &Options) -> Result<bool> {
         let fewest = walks
             .iter()
             .min_by_key(|text| executed(text, &sources).1.len());
-        let (files, functions) = executed(fewest.context("none")?, &sources);
+        let text = fewest.context("there is no walk")?;
+        let (files, functions) = executed(text, &sources);
         let wrong = "no file; is `walk` renamed, or built without lines?";
         ensure!(!files.is_empty(), "{name}: {wrong}");
         passed &= print(&format!("{name}: {title}"), (&files, &functions), most);
