@@ -343,14 +343,15 @@ impl Detector {
         loop {
             let mut pass = self.begin();
             let pause = interval.div_f64(pass.calls().max(1) as f64);
-            // The next pass sends what this one cannot send.
+            // The next pass sends what this one cannot send, when its time is over.
             while let Ok(Some(_)) = pass.send_next().await
                 && pass.calls() > 0
             {
                 self.rest(pause).await;
             }
+            let left = pass.calls() + 1;
             drop(pass);
-            self.rest(pause).await;
+            self.rest(pause.mul_f64(left as f64)).await;
         }
     }
 

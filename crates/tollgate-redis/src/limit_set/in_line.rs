@@ -50,10 +50,14 @@ impl Shared {
             match step {
                 Step::Admitted(charges) => return Ok(turns.complete(charges)),
                 Step::Behind(behind) => {
-                    if behind.is_empty() {
-                        turns.drop_all();
-                    }
                     lines = behind;
+                    // A charge that would be too old then is given back now, and the server says how long all
+                    // lines are.
+                    let longest = lines.iter().map(|(_, wait)| *wait).max();
+                    if longest.is_none_or(|wait| turns.are_stale(Instant::now() + wait)) {
+                        turns.drop_all();
+                        lines.clear();
+                    }
                 }
             }
         }
@@ -151,6 +155,12 @@ impl<'a> TurnsInHand<'a> {
 
     fn give_back(&self, index: usize, charge: Charge) {
         self.shared.limit.limiter(index).refund_later(charge);
+    }
+
+    /// Returns whether there are charges, and one is too old at that time.
+    fn are_stale(&self, then: Instant) -> bool {
+        let mut held = self.held().into_iter();
+        held.any(|one| self.shared.limit.is_stale(self.cost, &one, then))
     }
 
     fn drop_stale(&mut self) {

@@ -39,12 +39,13 @@ use crate::store::Store;
 ///
 /// # Order
 ///
-/// Callers of a process that wait are admitted in the order of their arrival, as far as a later one needs no more
-/// than the first. They send nothing while they wait for a limit that reserves [turns](crate::RateLimiter#order):
+/// Callers of a process that wait are admitted about in the order of their arrival, as far as a later one needs no
+/// more than the first. They send nothing while they wait for a limit that reserves [turns](crate::RateLimiter#order):
 /// each has a turn of that limit, as a waiter of a [`RateLimiter`](crate::RateLimiter) has, and is charged to the
 /// other limits when it is due. A set has the same share of such a limit as a limiter of the process that waits
 /// for it. If several limits lack something, the caller has a turn of each, so that they are due at about the
-/// same time; the earlier one is used at most [`horizon`](Self::horizon) late. If another limit refuses then, the
+/// same time; the earlier one is used at most 50 ms, the time of one cost or the
+/// [`horizon`](Self::horizon) late, whichever is longest. If another limit refuses then, the
 /// caller waits for that one, too, and an older turn may be unused.
 ///
 /// Waiters of limits with other algorithms, or of less than a unit in 5 seconds, retry when the limit that lacked
@@ -344,7 +345,11 @@ impl LimitSet {
                 }
             });
         let read = async { self.parts().outcome(n, &call.await?) };
-        self.shared.breaker.guard(read).await
+        let outcome = self.shared.breaker.guard(read).await?;
+        if outcome.is_admitted() {
+            self.shared.limit.charge_shares(n);
+        }
+        Ok(outcome)
     }
 
     /// Refunds the charges that are not paid off. For each limit, the accuracy is that of
@@ -373,20 +378,21 @@ impl LimitSet {
         self.shared.limit.refunds.lost()
     }
 
-    /// Rejects all callers that wait and all later ones that would, and waits until the turns that they had and
-    /// the refunds are sent. Clones are closed, too.
+    /// Rejects all callers that wait and all later ones that would, and waits until their turns, and the refunds
+    /// of callers that have left, are sent. Clones are closed, too.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the set stays closed, and the rest continues in the background.
     pub async fn shutdown(&self) {
         self.shared.close();
-        for limiter in self.shared.limit.limiters() {
-            limiter.shutdown().await;
-        }
         let tasks = &self.shared.tasks;
         tasks.close();
         tasks.wait().await;
+        // After the tasks, which give charges back to these.
+        for limiter in self.shared.limit.limiters() {
+            limiter.shutdown().await;
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! 4. In an outage the waiters keep their places, unless the fallback admits them.
 
 use std::convert::identity;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,8 @@ pub(super) struct Waits {
     shares: Vec<LocalShare>,
     /// The number of callers that wait for turns.
     pub(super) in_line: AtomicUsize,
+    /// Several limits lacked something when a caller was refused last.
+    has_several_lines: AtomicBool,
     pub(super) refunds: Refunds<Charges>,
 }
 
@@ -105,6 +107,7 @@ impl Waits {
             parts,
             options,
             in_line: AtomicUsize::new(0),
+            has_several_lines: AtomicBool::new(false),
             refunds: Refunds::default(),
         }
     }
@@ -135,11 +138,24 @@ impl Waits {
         self.options.fail_waiting || self.options.fallback != Fallback::FailClosed
     }
 
-    /// Returns the limits for whose turns other callers wait.
+    /// Returns the limits for whose turns other callers wait; none if several have lines, because only the server
+    /// knows how long each is.
     pub(super) fn lines(&self) -> Vec<(usize, Duration)> {
+        if self.has_several_lines.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
         let limiters = self.limiters.iter().enumerate();
         let lines = limiters.filter(|(_, it)| it.get().is_some_and(|it| it.waiting() > 0));
         lines.map(|(index, _)| (index, Duration::ZERO)).collect()
+    }
+
+    /// Returns about how long the callers of this process that wait for a limit take, beyond those that have turns.
+    fn queued(&self, index: usize, cost: u64) -> Duration {
+        let waiting = self.limiters[index].get().map_or(0, RateLimiter::waiting);
+        let all = self.parts.each[index]
+            .rule
+            .lasting(waiting as u128 * u128::from(cost));
+        all.saturating_sub(self.options.horizon)
     }
 
     /// Returns whether a charge of this cost, since a time, is too old to be used.
@@ -179,6 +195,13 @@ impl Waits {
             _ => return Err(Err(error.into())),
         }
         Ok(Charges::local(n, local))
+    }
+
+    /// Charges the shares for what the server has admitted, so that an outage brings no second burst.
+    pub(super) fn charge_shares(&self, n: u64) {
+        for share in &self.shares {
+            share.charge(n);
+        }
     }
 
     /// Returns charges of the local shares.
@@ -311,9 +334,8 @@ impl Shared {
         let answered = Instant::now();
         let done = replies.first().map_or(0, |reply| reply.done);
         let admitted = &asked[..asked.len().min(done as usize)];
-        for (index, share) in self.limit.shares.iter().enumerate() {
-            share.charge(admitted.iter().map(|one| one.cost_of(index)).sum());
-        }
+        self.limit
+            .charge_shares(admitted.iter().map(|one| one.cost).sum());
         self.change(|state| {
             state.own.lost = None;
             for (place, one) in admitted.iter().enumerate() {
@@ -352,7 +374,10 @@ impl Shared {
         let lines = waits.filter(|(index, wait)| {
             is_reserved && !wait.is_zero() && parts[*index].rule.is_reserved()
         });
+        let lines = lines.map(|(index, wait)| (index, wait + self.limit.queued(index, first.cost)));
         let lines: Vec<_> = lines.collect();
+        let several = &self.limit.has_several_lines;
+        several.store(lines.len() > 1, Ordering::Relaxed);
         if !first.held.is_empty() {
             if let Some(waiter) = queue.remove(first.number) {
                 queue.reply(waiter, Ok(Step::Behind(lines)));
@@ -407,30 +432,26 @@ impl Shared {
             };
             let last = asked.last().map(|one| one.number);
             let waits_on = !self.limit.fails_waiting();
-            let visited = if waits_on { MOST_ASKED } else { usize::MAX };
-            let mut denied = false;
-            queue.answer_first(visited, |_, waiter| {
-                let error = if Some(waiter.number) <= last {
-                    error
-                } else {
-                    unsent
-                };
-                if waits_on {
+            let error_of = |number| {
+                let was_sent = Some(number) <= last;
+                if was_sent { error } else { unsent }
+            };
+            if waits_on {
+                queue.answer_first(MOST_ASKED, |_, waiter| {
                     let is_late = waiter.deadline.is_some_and(|deadline| deadline <= again);
-                    return is_late.then(|| Err(error.into()));
-                }
-                if denied {
-                    return None;
-                }
-                match self.limit.fall_back(waiter.cost, error) {
-                    Ok(charges) => Some(Ok(Step::Admitted(charges))),
-                    Err(Err(error)) => Some(Err(error)),
-                    Err(Ok(_)) => {
-                        denied = true;
-                        None
+                    is_late.then(|| Err(error_of(waiter.number).into()))
+                });
+            } else {
+                // Until one is denied.
+                queue.answer_until(|waiter| {
+                    let answer = self.limit.fall_back(waiter.cost, error_of(waiter.number));
+                    match answer {
+                        Ok(charges) => Some(Ok(Step::Admitted(charges))),
+                        Err(Err(error)) => Some(Err(error)),
+                        Err(Ok(_)) => None,
                     }
-                }
-            });
+                });
+            }
             let fails = options.fail_waiting && options.fallback == Fallback::FailClosed;
             own.lost = Some(if fails || queue.is_empty() {
                 now

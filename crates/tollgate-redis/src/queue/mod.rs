@@ -293,6 +293,19 @@ impl<R, P> WaitQueue<R, P> {
         }
     }
 
+    /// Answers waiters in their order, until one gets no answer.
+    pub(crate) fn answer_until(
+        &mut self,
+        mut answer: impl FnMut(&mut Waiter<R, P>) -> Option<Answer<P>>,
+    ) {
+        while let Some((&number, waiter)) = self.waiters.iter_mut().next()
+            && let Some(answer) = answer(waiter)
+            && let Some(waiter) = self.remove(number)
+        {
+            self.reply(waiter, answer);
+        }
+    }
+
     /// Answers all callers that try.
     pub(crate) fn answer_tries(&mut self, mut answer: impl FnMut(&Waiter<R, P>) -> Answer<P>) {
         for number in std::mem::take(&mut self.tries) {

@@ -22,11 +22,12 @@ pub struct LimitStatistics {
     pub admitted: u64,
     /// Calls that were denied because there was not enough: `RateLimited`, `NoPermits`.
     pub denied: u64,
-    /// Calls that were refused for another reason, such as `TimedOut`, `QueueFull` or `ExceedsCapacity`.
+    /// Calls that were refused for another reason, such as `QueueFull`, `ExceedsCapacity`, or `TimedOut` if the wait was
+    /// known to be longer.
     pub refused: u64,
     /// Calls that failed, because the store failed and no fallback decided.
     pub failed: u64,
-    /// Calls whose futures were dropped while they waited.
+    /// Calls whose futures were dropped while they waited, also by a timeout that has passed.
     pub abandoned: u64,
     /// Of the admitted and the denied calls, those that shared a request of the server with others.
     pub coalesced: u64,
@@ -35,7 +36,7 @@ pub struct LimitStatistics {
     pub cached: u64,
     /// Of the admitted and the denied calls, those that the [fallback](crate::Fallback) decided.
     pub fallbacks: u64,
-    /// The calls that wait now, or are being decided.
+    /// The calls that wait now, or are being decided; without `reserve` and `try_acquire_up_to`.
     pub waiting: u64,
     /// The [turns](crate::RateLimiter#order) that were reserved. 0 for a semaphore.
     pub turns: u64,

@@ -133,16 +133,22 @@ impl Shared {
             own.denied = None;
             let waits_on = options.fallback == Fallback::FailClosed && !options.fail_waiting;
             let waits_on = waits_on && !error.is_mistake();
-            let visited = if waits_on { MOST_VISITED } else { usize::MAX };
-            queue.answer_first(visited, |index, waiter| {
+            if waits_on {
+                queue.answer_first(MOST_VISITED, |index, waiter| {
+                    let has_time = waiter.deadline.is_none_or(|deadline| deadline > again);
+                    let error = if index < asked { error } else { unsent };
+                    (waiter.tries || !has_time).then(|| Err(error.into()))
+                });
+                queue.answer_tries(|_| Err(unsent.into()));
+            }
+            // Otherwise the fallback decides, until it denies. Nothing was sent for those behind.
+            let mut index = 0;
+            queue.answer_until(|waiter| {
                 let error = if index < asked { error } else { unsent };
-                if own.denied.is_some() || index >= asked && error.is_mistake() {
+                if waits_on || index >= asked && error.is_mistake() {
                     return None;
                 }
-                let has_time = waiter.deadline.is_none_or(|deadline| deadline > again);
-                if waits_on && !waiter.tries && has_time {
-                    return None;
-                }
+                index += 1;
                 let answer = self.fall_back(waiter.cost, waiter.cost, error);
                 let Some(wait) = answer.as_ref().err().and_then(AcquireError::retry_after) else {
                     return Some(answer);
@@ -157,9 +163,6 @@ impl Shared {
                 });
                 None
             });
-            if waits_on {
-                queue.answer_tries(|_| Err(unsent.into()));
-            }
             own.turns
                 .lose_line(if queue.is_empty() { now } else { again });
             own.refuse(queue, options, now, usize::MAX, Source::Fallback);

@@ -29,7 +29,7 @@ const EXAMINED: usize = 2;
 /// # Memory
 ///
 /// The map keeps the limiters that are in use, and those that know something: a denial, a failure of the store,
-/// tokens that were [prefetched](RateLimiter::prefetch), the charges of a [`Local`](super::Fallback::Local)
+/// a [prefetch](RateLimiter::prefetch) that was made, the charges of a [`Local`](super::Fallback::Local)
 /// share. A key that is at rest takes no memory, or if its quota is not that of the model, the memory of its
 /// name and its quota. Each look-up forgets up to two limiters that are at rest.
 ///
@@ -69,29 +69,51 @@ pub struct Keyed {
     keys: Mutex<Keys>,
 }
 
+/// Limiters that have left the map.
+type Left = ([Option<Kept>; EXAMINED], Option<Kept>);
+
+/// A limiter, and the quota of the model with which it began, unless it has one of its own.
+#[derive(Clone, Debug)]
+struct Kept {
+    limiter: RateLimiter,
+    inherited: Option<Quota>,
+}
+
+impl Kept {
+    /// Returns the quota if it is its own.
+    fn own_quota(&self) -> Option<Quota> {
+        let quota = self.limiter.quota();
+        Some(quota).filter(|_| self.inherited != Some(quota))
+    }
+}
+
 #[derive(Debug)]
 struct Keys {
-    limiters: LruCache<String, RateLimiter>,
+    limiters: LruCache<String, Kept>,
     /// The quotas of keys that are at rest, if they are not that of the model.
     quotas: LruCache<String, Quota>,
 }
 
 impl Keys {
     /// Takes out limiters that are at rest, of those that were not used for the longest time.
-    fn take_resting(&mut self, model: Quota) -> [Option<RateLimiter>; EXAMINED] {
+    fn take_resting(&mut self) -> [Option<Kept>; EXAMINED] {
         let now = Instant::now();
         [(); EXAMINED].map(|()| {
-            let (key, limiter) = self.limiters.pop_lru()?;
-            if !limiter.is_at_rest(now) {
-                self.limiters.push(key, limiter);
-                return None;
+            let (key, kept) = self.limiters.pop_lru()?;
+            if kept.limiter.is_at_rest(now) {
+                return Some(self.forget(key, kept));
             }
-            let quota = limiter.quota();
-            if quota != model {
-                self.quotas.push(key, quota);
-            }
-            Some(limiter)
+            self.limiters.push(key, kept);
+            None
         })
+    }
+
+    /// Keeps the quota of a limiter that leaves the map, if it is its own.
+    fn forget(&mut self, key: String, kept: Kept) -> Kept {
+        if let Some(quota) = kept.own_quota() {
+            self.quotas.push(key, quota);
+        }
+        kept
     }
 }
 
@@ -127,23 +149,32 @@ impl Keyed {
     /// Returns the limiter of a key, with its current quota, which is that of the model until
     /// [another one](Self::key_with) is set. Makes no call.
     pub fn key(&self, key: &str) -> RateLimiter {
-        let model = self.model.quota();
-        let mut keys = lock(&self.keys);
-        let found = keys.limiters.get(key).cloned();
-        let resting = keys.take_resting(model);
+        self.find(key).0
+    }
+
+    /// Returns the limiter of a key, and those that have left the map.
+    fn find(&self, key: &str) -> (RateLimiter, Left) {
+        let keys = &mut *lock(&self.keys);
+        let found = keys.limiters.get(key).map(|kept| kept.limiter.clone());
+        let resting = keys.take_resting();
         let mut evicted = None;
         let limiter = found.unwrap_or_else(|| {
             let limiter = self.model.of_key(key);
+            let mut inherited = Some(limiter.quota());
             if let Some(quota) = keys.quotas.pop(key) {
                 limiter.set_quota(quota);
+                inherited = None;
             }
-            evicted = keys.limiters.push(key.to_owned(), limiter.clone());
+            let kept = Kept {
+                limiter: limiter.clone(),
+                inherited,
+            };
+            evicted = keys.limiters.push(key.to_owned(), kept);
             limiter
         });
-        drop(keys);
-        // Dropped without the lock, because that may return tokens.
-        drop((resting, evicted));
-        limiter
+        let evicted = evicted.map(|(key, kept)| keys.forget(key, kept));
+        // These are dropped after the lock, because that may return tokens.
+        (limiter, (resting, evicted))
     }
 
     /// Returns the limiter of a key, and [sets](RateLimiter::set_quota) this quota if it differs.
@@ -156,6 +187,9 @@ impl Keyed {
     pub fn key_with(&self, key: &str, quota: Quota) -> RateLimiter {
         let limiter = self.key(key);
         limiter.set_quota(quota);
+        if let Some(kept) = lock(&self.keys).limiters.peek_mut(key) {
+            kept.inherited = None;
+        }
         limiter
     }
 

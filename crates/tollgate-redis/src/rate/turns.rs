@@ -130,7 +130,8 @@ impl Turns {
 
     /// Returns whether there is no turn, and nothing is known that a new limiter would not know.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {
-        self.turns.is_empty() && self.lost.is_none() && self.has_key(now)
+        let may_ask = self.lost.is_none_or(|lost| lost <= now);
+        self.turns.is_empty() && may_ask && self.has_key(now)
     }
 
     /// Forgets the share: nobody waits.
