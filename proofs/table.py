@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Checks that proofs/README.md has a row for each sentence under *What it guarantees* and for each row of the guarantees
-page, and no other row; that each row has a label that we know; and that the statement which it names exists.
+"""Checks that proofs/README.md has a row for each sentence of a bullet under *What it guarantees* and for each row of the
+guarantees page, and no other row; that each row has a label that we know; and that the statement which it names exists.
 
 A sentence's id is its paragraph and its number, such as `exactness-2`; a row's id is its section and its name. The
 third column has a digest of the words, so whoever changes them looks at the row again. `--write` renews the digests.
+`--theorems` prints a file of Coq that asks what each theorem of the table assumes.
 """
 import hashlib
+import os
 import re
 import sys
 
 LABELS = {'theorem', 'model', 'loom', 'type', 'tested', "another's document"}
-TABLE = 'proofs/README.md'
+TABLE = os.path.join(os.path.dirname(__file__), 'README.md')
 
 
 def slug(text):
@@ -63,6 +65,15 @@ def exists(statement):
     return bool(name) and bool(re.search(defined, text) or f"'{name}'" in text or f'#![{name}]' in text)
 
 
+def theorems():
+    """A file of Coq that prints the assumptions of all theorems of the table."""
+    with open(TABLE) as file:
+        named = re.findall(r'`proofs/coq/(\w+)\.v: (\w+)`', file.read())
+    print('Require ' + ' '.join(sorted({file for file, _ in named})) + '.')
+    for file, name in sorted(set(named)):
+        print(f'Print Assumptions {file}.{name}.')
+
+
 def main():
     with open(TABLE) as file:
         lines = file.read().splitlines()
@@ -99,4 +110,4 @@ def main():
     print(f'{len(rows)} guarantees, each with a label and a statement')
 
 
-main()
+theorems() if '--theorems' in sys.argv else main()

@@ -320,10 +320,12 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 break None;
             }
             drop(locked);
+            // Before the clone, which may panic.
+            wakes.wake_all();
             unstored = Some(waker.clone());
             locked = self.lock();
         };
-        let yields = result.is_none() && locked.poll_wanted && locked.needs_drive();
+        let yields = result.is_none() && locked.needs_drive();
         drop(locked);
         wakes.wake_all();
         if yields {
