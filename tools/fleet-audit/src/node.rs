@@ -22,7 +22,8 @@ pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn 
     let deadline = Duration::from_millis(options.deadline);
     let store = Store::new(address)?.deadline(deadline);
     println!("{}", Report::Ready);
-    let end = End::told()?;
+    let gives_up = options.gives_up.then(|| store.clone());
+    let end = End::told(gives_up)?;
     if let Some(permits) = options.lease {
         run_lease(&store, options, permits, end).await
     } else if options.several {
@@ -36,11 +37,13 @@ pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn 
 #[derive(Clone)]
 struct End {
     micros: Arc<AtomicU64>,
+    /// A process that gives up ends with the first failure of this store.
+    gives_up: Option<Store>,
 }
 
 impl End {
     /// Waits for the first time from the auditor.
-    fn told() -> Result<Self, Box<dyn Error>> {
+    fn told(gives_up: Option<Store>) -> Result<Self, Box<dyn Error>> {
         let mut line = String::new();
         stdin().read_line(&mut line)?;
         let micros = Arc::new(AtomicU64::new(line.trim().parse()?));
@@ -52,32 +55,32 @@ impl End {
             }
             told.store(0, Ordering::Relaxed);
         });
-        Ok(Self { micros })
+        Ok(Self { micros, gives_up })
     }
 
     fn left(&self) -> Duration {
+        let store = self.gives_up.as_ref();
+        if store.is_some_and(|store| store.last_failure().is_some()) {
+            return Duration::ZERO;
+        }
         until(self.micros.load(Ordering::Relaxed))
     }
 }
 
-/// Reports how the store failed, and returns whether to continue.
-async fn failed(error: StoreError, options: &Options) -> bool {
+/// Reports how the store failed.
+async fn failed(error: StoreError) {
     let perhaps = error.is_perhaps_charged();
     let (at, how) = (now(), format!("{error:?}"));
     println!("{}", Report::Failed { at, perhaps, how });
     tokio::time::sleep(AGAIN).await;
-    !options.gives_up
 }
 
 /// Handles the error of a wait: the store may have failed, or the wait would have taken too long.
-async fn refused(error: &AcquireError, options: &Options) -> bool {
+async fn refused(error: &AcquireError) {
     let source = Error::source(error).and_then(|source| source.downcast_ref::<StoreError>());
     match source {
-        Some(error) => failed(*error, options).await,
-        None => {
-            tokio::time::sleep(AGAIN).await;
-            true
-        }
+        Some(error) => failed(*error).await,
+        None => tokio::time::sleep(AGAIN).await,
     }
 }
 
@@ -142,12 +145,7 @@ async fn run_lease(
     };
     let mut tasks = JoinSet::new();
     for _ in 0..options.tasks {
-        tasks.spawn(ask_lease(
-            leases.clone(),
-            options.clone(),
-            shares.clone(),
-            end.clone(),
-        ));
+        tasks.spawn(ask_lease(leases.clone(), shares.clone(), end.clone()));
     }
     while let Some(task) = tasks.join_next().await {
         task??;
@@ -155,12 +153,7 @@ async fn run_lease(
     Ok(())
 }
 
-async fn ask_lease(
-    leases: Semaphore,
-    options: Options,
-    shares: Shares,
-    end: End,
-) -> Result<(), String> {
+async fn ask_lease(leases: Semaphore, shares: Shares, end: End) -> Result<(), String> {
     let mut count = 0;
     loop {
         let left = end.left();
@@ -188,11 +181,7 @@ async fn ask_lease(
                 let report = hold_on(lease, granted, hold.min(end.left()), overstays).await?;
                 println!("{report}");
             }
-            Err(error) => {
-                if !refused(&error, &options).await {
-                    return Ok(());
-                }
-            }
+            Err(error) => refused(&error).await,
         }
     }
 }
@@ -284,11 +273,7 @@ async fn ask_rate(limiter: RateLimiter, options: Options, shares: Shares, end: E
                     sleep(Duration::from_millis(options.think)).await;
                 }
             }
-            Err(error) => {
-                if !refused(&error, &options).await {
-                    return;
-                }
-            }
+            Err(error) => refused(&error).await,
         }
     }
 }
@@ -320,7 +305,6 @@ async fn run_several(store: &Store, options: &Options, end: End) -> Result<(), B
         tasks.spawn(ask_several(
             all.clone(),
             two.clone(),
-            options.clone(),
             cheats.clone(),
             end.clone(),
         ));
@@ -331,7 +315,7 @@ async fn run_several(store: &Store, options: &Options, end: End) -> Result<(), B
     Ok(())
 }
 
-async fn ask_several(all: LimitSet, two: LimitSet, options: Options, cheats: Cheats, end: End) {
+async fn ask_several(all: LimitSet, two: LimitSet, cheats: Cheats, end: End) {
     loop {
         let left = end.left();
         if left.is_zero() {
@@ -357,11 +341,7 @@ async fn ask_several(all: LimitSet, two: LimitSet, options: Options, cheats: Che
                 let wait = outcome.retry_after().map_or(left, |wait| wait.min(left));
                 tokio::time::sleep(wait).await;
             }
-            Err(error) => {
-                if !failed(error, &options).await {
-                    return;
-                }
-            }
+            Err(error) => failed(error).await,
         }
     }
 }
