@@ -242,7 +242,12 @@ impl Shared {
                 Leases::on_leave(own, waiter);
                 Some(Err(error))
             });
-            queue.front().is_some_and(|first| first.request.ticket > 0)
+            let waits = queue.front().is_some_and(|first| first.request.ticket > 0);
+            if waits {
+                // They joined before the first waiter had its ticket, and perhaps behind those that are visited.
+                queue.answer_tries(|_| Err(AcquireError::new(ErrorKind::NoPermits)));
+            }
+            waits
         });
         if waits && !asked.has_channel {
             self.store.subscribe();
@@ -275,6 +280,8 @@ impl Shared {
                 }
                 Some(Err(error.into()))
             });
+            // Nothing was sent for the others.
+            queue.answer_tries(|_| Err(error.into()));
         });
         self.release_later(leave, TICKET.max(self.limit.options.ttl));
     }
