@@ -2,7 +2,8 @@
 --
 -- KEYS[3]  a sorted set of the tickets: the member is id:n, the score its number. The ids of one process begin
 --          with its name and a dot. Those of the first version have no dot.
--- KEYS[4]  the tickets of the first version, which poll: the score is the microsecond in which the ticket expires
+-- KEYS[4]  the same members, the score the microsecond in which the ticket expires: for the first version, which
+--          knows nothing else about tickets, and polls
 -- KEYS[7]  a hash. For each ticket of the current version h:s:p:w:c, as whole numbers and a text:
 --   h  the microsecond in which its process was told to claim it, or 0
 --   s  the microsecond since which it stands in front although only its own permits are too few, or 0
@@ -19,6 +20,8 @@ local STUCK = 1000000
 local function text(value) return string.format('%.0f', value) end
 
 local function process_of(name) return name:match('^(.-)%.') or name end
+
+local function is_of_first_version(name) return not name:find('.', 1, true) end
 
 -- Returns a ticket of the current version.
 local function waiting(name)
@@ -96,7 +99,7 @@ local function serve(limit, used, claimed, grant)
 
   local function visit(name)
     local n, one = tonumber(name:match(':(%d+)$')), waiting(name)
-    if not one and not redis.call('ZSCORE', ends, name) then
+    if not one and (not is_of_first_version(name) or not redis.call('ZSCORE', ends, name)) then
       -- Its data was lost.
       tear(name)
       index = index - 1
@@ -149,9 +152,10 @@ end
 
 -- Whether the first version has a ticket or a lease, whose end tells nobody.
 local function has_first_version(leases)
-  if redis.call('ZCARD', ends) > 0 then return true end
-  for _, member in ipairs(redis.call('ZRANGE', leases, 0, 99)) do
-    if not member:find('.', 1, true) then return true end
+  for _, key in ipairs({ ends, leases }) do
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, 99)) do
+      if is_of_first_version(member) then return true end
+    end
   end
   return false
 end
