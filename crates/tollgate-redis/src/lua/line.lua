@@ -69,6 +69,8 @@ end
 -- or cannot be told, loses its place: all its tickets leave.
 local function serve(limit, used, claimed, grant)
   local most, gone, told, is_new, patience = MOST, {}, {}, false, 0
+  -- The least cost of a ticket that was passed, by process.
+  local passed = {}
   local index, successor, ended = 0, nil, false
 
   local function keep_for(name, one, n, bound)
@@ -87,14 +89,17 @@ local function serve(limit, used, claimed, grant)
   end
 
   -- Returns whether a ticket that does not fit is passed, and keeps its number: only its own permits exclude it,
-  -- and that for a second.
+  -- and that for a second, or a ticket of its process for no more was passed.
   local function is_passed(name, one, n)
     if not one or used + n > math.min(most, limit) then return false end
+    if n >= (passed[one.process] or MOST) then return true end
     if one.stuck == 0 then
       one.stuck = now
       write(name, one)
     end
-    return now - one.stuck >= STUCK
+    if now - one.stuck < STUCK then return false end
+    passed[one.process] = n
+    return true
   end
 
   local function visit(name)

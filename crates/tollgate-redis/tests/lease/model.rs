@@ -253,6 +253,8 @@ impl Model {
         let (mut used, mut most) = (self.held(), i64::MAX);
         let (mut granted, mut gone, mut told) = (Vec::new(), Vec::new(), Vec::new());
         let (mut is_new, mut patience, mut ended, mut successor) = (false, 0, false, None);
+        // The processes whose tickets were passed, and their costs.
+        let mut passed: Vec<(usize, i64)> = Vec::new();
         for ticket in self.line() {
             let (who, n, process) = (ticket.who, COSTS[ticket.who], process(ticket.who));
             let Some(mut wait) = ticket.wait else {
@@ -272,12 +274,17 @@ impl Model {
             let fits = used + n <= most.min(wait.permits);
             if !ended && !fits {
                 let would_fit = used + n <= most.min(limit);
+                let is_like = |one: &(usize, i64)| one.0 == process && one.1 <= n;
+                if would_fit && passed.iter().any(is_like) {
+                    continue;
+                }
                 if would_fit && wait.stuck == 0 {
                     wait.stuck = now;
                     *self.wait_of(who).unwrap() = wait;
                 }
                 ended = !would_fit || now - wait.stuck < 1_000_000;
                 if !ended {
+                    passed.push((process, n));
                     continue;
                 }
             }
