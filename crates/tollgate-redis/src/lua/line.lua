@@ -103,6 +103,8 @@ local function serve(limit, used, claimed, grant)
   end
 
   local function visit(name)
+    -- Behind the end of the line only the successor is looked for.
+    if ended and told[process_of(name)] then return end
     local n, one = tonumber(name:match(':(%d+)$')), waiting(name)
     if not one and (not is_of_first_version(name) or not redis.call('ZSCORE', ends, name)) then
       -- Its data was lost.
@@ -112,7 +114,7 @@ local function serve(limit, used, claimed, grant)
     end
     if one and gone[one.process] then return end
     if ended then
-      if one and not successor and not told[one.process] then successor = one end
+      successor = one
       return
     end
     local bound = math.min(most, one and one.permits or limit)
@@ -130,7 +132,7 @@ local function serve(limit, used, claimed, grant)
     end
   end
 
-  while not ended do
+  while not ended or (next(told) and not successor) do
     local page = redis.call('ZRANGE', tickets, text(index), text(index + 15))
     if #page == 0 then break end
     for _, name in ipairs(page) do
