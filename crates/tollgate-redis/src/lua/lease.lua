@@ -195,7 +195,7 @@ if what == 'acquire' then
     tear(name)
     reply[one.place], reply[one.place + 1] = fencing, 0
   end
-  if rest == 0 then serve(limit, held(), claimed, grant) end
+  if rest == 0 then serve(limit, held(), process_of(ARGV[9]), claimed, grant) end
   for _, one in ipairs(leaving) do
     tear(one.name)
     reply[one.place + 1] = 0
@@ -262,7 +262,7 @@ elseif what == 'release' then
     count = count + give(id, n)
     tear(id .. ':' .. text(n))
   end
-  if rest == 0 then serve(limit, held(), {}) end
+  if rest == 0 then serve(limit, held(), process_of(ARGV[7]), {}) end
   save()
   return { now, count }
 elseif what == 'look' then

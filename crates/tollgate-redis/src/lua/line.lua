@@ -66,8 +66,8 @@ end
 -- `claimed` that fit, and tells the processes of the others to claim. A ticket fits if the permits that are
 -- held, those that are kept for tickets before it, and its own are within the least of its permits and theirs.
 -- The first one that does not fit ends the line, so nobody overtakes it. A process that does not claim in time,
--- or cannot be told, loses its place: all its tickets leave.
-local function serve(limit, used, claimed, grant)
+-- or cannot be told, loses its place: all its tickets leave; but not those of `caller`, the process of this call.
+local function serve(limit, used, caller, claimed, grant)
   local most, gone, told, is_new, patience = MOST, {}, {}, false, 0
   -- The least cost of a ticket that was passed, by process.
   local passed = {}
@@ -79,6 +79,9 @@ local function serve(limit, used, claimed, grant)
       one.told, is_new = now, true
       write(name, one)
       is_alive = tell(one.channel, one.process .. ' claim ' .. name)
+    elseif not is_alive and one.process == caller then
+      one.told, is_new, is_alive = now, true, true
+      write(name, one)
     end
     if not is_alive then
       gone[one.process] = true

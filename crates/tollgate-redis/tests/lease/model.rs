@@ -247,8 +247,8 @@ impl Model {
         ticket.wait.as_mut()
     }
 
-    /// Serves the line, and returns the claimed callers that are admitted.
-    fn serve(&mut self, claimed: &[usize]) -> Vec<usize> {
+    /// Serves the line in a call of a process, and returns the claimed callers that are admitted.
+    fn serve(&mut self, caller: usize, claimed: &[usize]) -> Vec<usize> {
         let (now, limit) = (self.now, self.permits);
         let (mut used, mut most) = (self.held(), i64::MAX);
         let (mut granted, mut gone, mut told) = (Vec::new(), Vec::new(), Vec::new());
@@ -302,6 +302,9 @@ impl Model {
                     (wait.told, is_new) = (now, true);
                     *self.wait_of(who).unwrap() = wait;
                     is_alive = self.tell(process, format!("claim {}:{n}", self.name(who)));
+                } else if !is_alive && process == caller {
+                    (wait.told, is_new, is_alive) = (now, true, true);
+                    *self.wait_of(who).unwrap() = wait;
                 }
                 if is_alive {
                     used += n;
@@ -379,7 +382,7 @@ impl Model {
         }
         if call.rest == 0 {
             let claimed: Vec<_> = waiting.iter().map(|(who, _)| *who).collect();
-            for who in self.serve(&claimed) {
+            for who in self.serve(process(asked[0].0), &claimed) {
                 let fencing = self.following(&mut call);
                 self.hold(&mut call, who, fencing);
                 self.tickets.retain(|ticket| ticket.who != who);
@@ -537,7 +540,7 @@ impl Model {
         self.tickets.retain(|ticket| !all.contains(&ticket.who));
         let reply = vec![self.now, before - self.held()];
         if call.rest == 0 && all[0] >= self.old {
-            self.serve(&[]);
+            self.serve(process(all[0]), &[]);
         }
         self.end(call);
         reply
