@@ -54,7 +54,7 @@ impl Shared {
     ) -> Result<Vec<u64>, StoreError> {
         let options = &self.limit.options;
         let grace = options.grace.unwrap_or(options.ttl);
-        let channel = self.store.channel().is_some();
+        let channel = self.channel().is_some();
         let (permits, patience) = {
             let own = &self.state().own;
             (own.permits(), own.looks.patience(channel, options.poll))
@@ -71,6 +71,13 @@ impl Shared {
         Ok(reply)
     }
 
+    /// Returns the channel in which this process is told, unless messages are taken not to arrive: a server that
+    /// reaches nobody there removes the tickets.
+    fn channel(&self) -> Option<&str> {
+        let is_deaf = self.state().own.looks.is_deaf(Instant::now());
+        self.store.channel().filter(|_| !is_deaf)
+    }
+
     /// Returns the state of the line; and for each request, the fencing number of the lease, or 0, and the
     /// number of the ticket, or 0.
     pub(super) async fn acquire(
@@ -78,9 +85,9 @@ impl Shared {
         asked: &[(usize, Request)],
     ) -> Result<(Line, Vec<[u64; 2]>), StoreError> {
         let highest = self.state().own.highest;
+        let channel = self.channel();
         let rest = |command: &mut Cmd| {
-            command.arg(highest);
-            command.arg(self.store.channel().unwrap_or_default());
+            command.arg(highest).arg(channel.unwrap_or_default());
             for (_, one) in asked {
                 let numbers = [u64::from(one.n), one.ticket, u64::from(one.stays)];
                 command.arg(&one.id).arg(&numbers);
@@ -96,6 +103,8 @@ impl Shared {
                     expiry: (*expiry > 0).then(|| Duration::from_micros(*expiry)),
                     has_first_version: *first_version > 0,
                     was_missing: *back > 0,
+                    // A connection that was replaced meanwhile is not subscribed.
+                    has_channel: channel.is_some() && self.store.channel().is_some(),
                 };
                 Ok((line, places.as_chunks().0.to_vec()))
             }
@@ -143,8 +152,9 @@ impl Shared {
         };
         self.ask("release", rest).await?;
         // The server tells those who come next, unless nobody listens.
+        let has_channel = self.channel().is_some();
         let state = &mut *self.state();
-        if !state.queue.is_empty() && state.own.looks.polls(self.store.channel().is_some()) {
+        if !state.queue.is_empty() && state.own.looks.polls(has_channel) {
             state.own.looks.look_now();
             self.notify();
         }

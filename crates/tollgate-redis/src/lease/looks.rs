@@ -2,9 +2,9 @@
 //!
 //! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second,
 //!    which repairs what was lost: messages, tickets, the data of the server.
-//! 2. A process that gets no messages polls: without a subscription; after it has lost its place although it is
-//!    alive, until a message arrives; and while the first version of the crate has leases, whose releases tell
-//!    nobody.
+//! 2. A process that gets no messages polls: without a subscription; for about a look after it has lost its place
+//!    although it is alive, or until a message arrives; and while the first version of the crate has leases, whose
+//!    releases tell nobody. In the grace time nobody is served, so nobody polls.
 //! 3. A look is earlier if the server says when a lease expires or its grace ends, or that the process before this
 //!    one should have claimed by then.
 
@@ -25,8 +25,8 @@ pub(super) struct Looks {
     soon: Option<Instant>,
     /// The number of reasons to look at once.
     reasons: u64,
-    /// Messages do not arrive, although the channel is subscribed.
-    is_deaf: bool,
+    /// Until then, messages are taken not to arrive, although the channel is subscribed.
+    deaf_until: Option<Instant>,
     sees_first_version: bool,
     /// The mean of the last round trips.
     round_trip: Duration,
@@ -41,6 +41,8 @@ pub(super) struct Line {
     pub(super) has_first_version: bool,
     /// A ticket of this process had lost its place.
     pub(super) was_missing: bool,
+    /// The server tells this process about its tickets.
+    pub(super) has_channel: bool,
 }
 
 /// A request under way.
@@ -50,12 +52,16 @@ pub(super) struct Asked {
     reasons: u64,
     /// It is for all tickets.
     pub(super) is_look: bool,
-    pub(super) has_channel: bool,
 }
 
 impl Looks {
+    pub(super) fn is_deaf(&self, now: Instant) -> bool {
+        self.deaf_until.is_some_and(|until| now < until)
+    }
+
+    /// Returns whether a process polls that has this channel, or none.
     pub(super) fn polls(&self, has_channel: bool) -> bool {
-        !has_channel || self.is_deaf || self.sees_first_version
+        !has_channel || self.sees_first_version
     }
 
     /// Returns the time in which the process claims a ticket.
@@ -82,16 +88,16 @@ impl Looks {
         self.reasons += 1;
     }
 
-    /// A message has arrived.
+    /// A message has arrived, or the channel was subscribed anew.
     pub(super) fn heard(&mut self) {
-        self.is_deaf = false;
+        self.deaf_until = None;
     }
 
     pub(super) fn set_soon(&mut self, soon: Option<Instant>) {
         self.soon = soon;
     }
 
-    pub(super) fn begin(&mut self, sent: Instant, is_look: bool, has_channel: bool) -> Asked {
+    pub(super) fn begin(&mut self, sent: Instant, is_look: bool) -> Asked {
         if is_look {
             self.soon = None;
         }
@@ -99,7 +105,6 @@ impl Looks {
             sent,
             reasons: self.reasons,
             is_look,
-            has_channel,
         }
     }
 
@@ -115,7 +120,9 @@ impl Looks {
             mean => (7 * mean + trip) / 8,
         };
         self.sees_first_version = line.has_first_version;
-        self.is_deaf |= line.was_missing && asked.has_channel;
+        if line.was_missing && line.has_channel {
+            self.deaf_until = Some(now + LOOK);
+        }
         if self.reasons != asked.reasons {
             self.at = None;
             return;
@@ -124,7 +131,7 @@ impl Looks {
         let pause = if line.was_missing && !asked.is_look {
             // The other tickets are missing too.
             Duration::ZERO
-        } else if self.polls(asked.has_channel) {
+        } else if line.grace.is_zero() && (self.polls(line.has_channel) || self.is_deaf(now)) {
             poll.mul_f64(1.0 + fastrand::f64())
         } else {
             LOOK.mul_f64(1.0 - fastrand::f64() / 10.0)
@@ -150,10 +157,11 @@ mod tests {
         expiry: None,
         has_first_version: false,
         was_missing: false,
+        has_channel: true,
     };
 
     fn look(looks: &mut Looks, now: Instant, line: &Line) -> Duration {
-        let asked = looks.begin(now, true, true);
+        let asked = looks.begin(now, true);
         looks.answered(asked, now, line, POLL);
         looks.next().unwrap() - now
     }
@@ -189,9 +197,52 @@ mod tests {
             ) <= 2 * POLL
         );
         assert!(look(&mut looks, now, &LINE) > 2 * POLL);
-        let asked = looks.begin(now, true, false);
-        looks.answered(asked, now, &LINE, POLL);
-        assert!(looks.next().unwrap() <= now + 2 * POLL);
+        let has_channel = false;
+        assert!(
+            look(
+                &mut looks,
+                now,
+                &Line {
+                    has_channel,
+                    ..LINE
+                }
+            ) <= 2 * POLL
+        );
+    }
+
+    #[test]
+    fn answered_after_a_lost_place_polls_for_one_look() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        let lost = Line {
+            was_missing: true,
+            ..LINE
+        };
+        look(&mut looks, now, &lost);
+        // Meanwhile the process names no channel.
+        let polls = Line {
+            has_channel: false,
+            ..lost
+        };
+        let last = now + LOOK - Duration::from_nanos(1);
+        assert!(looks.is_deaf(last));
+        assert!(look(&mut looks, last, &polls) <= 2 * POLL);
+        assert!(!looks.is_deaf(now + LOOK));
+        assert!(look(&mut looks, now + LOOK, &LINE) > 2 * POLL);
+    }
+
+    #[test]
+    fn answered_in_the_grace_time_looks_at_its_end_and_each_second() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        for has_channel in [true, false] {
+            let grace = |grace| Line {
+                grace,
+                has_channel,
+                ..LINE
+            };
+            assert!(look(&mut looks, now, &grace(100 * LOOK)) >= LOOK - LOOK / 10);
+            let first = look(&mut looks, now, &grace(LOOK / 2));
+            assert!((LOOK / 2..=LOOK / 2 + POLL).contains(&first));
+        }
     }
 
     #[test]
@@ -199,7 +250,7 @@ mod tests {
         let (mut looks, now) = (Looks::default(), Instant::now());
         look(&mut looks, now, &LINE);
         let before = looks.next();
-        let asked = looks.begin(now, false, true);
+        let asked = looks.begin(now, false);
         looks.answered(asked, now + LOOK / 2, &LINE, POLL);
         assert_eq!(looks.next(), before);
         let expiry = Some(Duration::from_millis(7));

@@ -55,7 +55,8 @@ use crate::store::Store;
 /// No more calls are admitted: a lease cannot be granted without the store, so there is no other
 /// fallback. Waiters wait until the store is back, and keep their places and their timeouts; so give a waiter a
 /// timeout. Also a missing right is an outage, because it may be granted later. Calls that do not wait
-/// ([`try_acquire`](Self::try_acquire)) get the error, of the kind [`Store`](tollgate::ErrorKind::Store); all
+/// ([`try_acquire`](Self::try_acquire)) get the error, of the kind [`Store`](tollgate::ErrorKind::Store), or
+/// `NoPermits` without a call behind a waiter that has a ticket; all
 /// calls get it if it is a mistake ([`is_mistake`](StoreError::is_mistake)). A lease is lost when its ttl has
 /// passed without a successful call, and its holder notices that.
 ///

@@ -162,7 +162,6 @@ impl Limit for Leases {
         if let Some(until) = own.pause.filter(|until| now < *until) {
             return Next::Sleep(until);
         }
-        let channel = shared.store.channel();
         own.listening.get_or_insert_with(|| shared.listen());
         let is_look = own.looks.is_due(now);
         let mut requests = Vec::new();
@@ -177,7 +176,7 @@ impl Limit for Leases {
         match own.looks.next() {
             Some(next) if requests.is_empty() => Next::Sleep(next),
             _ => {
-                let asked = own.looks.begin(now, is_look, channel.is_some());
+                let asked = own.looks.begin(now, is_look);
                 Next::Run(Box::pin(this.ask_for_waiters(requests, asked)))
             }
         }
@@ -242,9 +241,14 @@ impl Shared {
                 Leases::on_leave(own, waiter);
                 Some(Err(error))
             });
-            queue.front().is_some_and(|first| first.request.ticket > 0)
+            let waits = queue.front().is_some_and(|first| first.request.ticket > 0);
+            if waits {
+                // They joined before the first waiter had its ticket, and perhaps behind those that are visited.
+                queue.answer_tries(|_| Err(AcquireError::new(ErrorKind::NoPermits)));
+            }
+            waits
         });
-        if waits && !asked.has_channel {
+        if waits && self.store.channel().is_none() {
             self.store.subscribe();
         }
     }
@@ -275,6 +279,8 @@ impl Shared {
                 }
                 Some(Err(error.into()))
             });
+            // Nothing was sent for the others.
+            queue.answer_tries(|_| Err(error.into()));
         });
         self.release_later(leave, TICKET.max(self.limit.options.ttl));
     }
@@ -295,6 +301,7 @@ impl Shared {
         let state = &mut *self.state();
         let own = &mut state.own;
         let Some((what, rest)) = message.and_then(|message| message.split_once(' ')) else {
+            own.looks.heard();
             own.looks.look_now();
             return self.notify();
         };

@@ -149,8 +149,11 @@ local function line_up(name, ticket, channel)
   local is_back = ticket > 0 and not known
   if ticket == 0 then ticket = tonumber(known or '') or following() end
   if not known then redis.call('ZADD', tickets, text(ticket), name) end
+  -- A call of the first version passes no ticket that has not expired.
+  redis.call('ZADD', ends, text(now + MINUTE), name)
   -- Its process was heard, so it may be told again.
-  write(name, { told = 0, stuck = one and one.stuck or 0, permits = limit, patience = patience, channel = channel })
+  local stuck = known and one and one.stuck or 0
+  write(name, { told = 0, stuck = stuck, permits = limit, patience = patience, channel = channel })
   return ticket, is_back
 end
 
@@ -192,7 +195,7 @@ if what == 'acquire' then
     tear(name)
     reply[one.place], reply[one.place + 1] = fencing, 0
   end
-  if rest == 0 then serve(limit, held(), claimed, grant) end
+  if rest == 0 then serve(limit, held(), process_of(ARGV[9]), claimed, grant) end
   for _, one in ipairs(leaving) do
     tear(one.name)
     reply[one.place + 1] = 0
@@ -200,6 +203,7 @@ if what == 'acquire' then
   local soonest, first_version = 0, 0
   if last then
     lasts(tickets, MINUTE)
+    lasts(ends, MINUTE)
     lasts(waits, MINUTE)
     soonest = next_expiry(last)
     first_version = has_first_version(leases) and 1 or 0
@@ -258,7 +262,7 @@ elseif what == 'release' then
     count = count + give(id, n)
     tear(id .. ':' .. text(n))
   end
-  if rest == 0 then serve(limit, held(), {}) end
+  if rest == 0 then serve(limit, held(), process_of(ARGV[7]), {}) end
   save()
   return { now, count }
 elseif what == 'look' then

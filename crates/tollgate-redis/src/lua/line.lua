@@ -2,7 +2,8 @@
 --
 -- KEYS[3]  a sorted set of the tickets: the member is id:n, the score its number. The ids of one process begin
 --          with its name and a dot. Those of the first version have no dot.
--- KEYS[4]  the tickets of the first version, which poll: the score is the microsecond in which the ticket expires
+-- KEYS[4]  the same members, the score the microsecond in which the ticket expires: for the first version, which
+--          knows nothing else about tickets, and polls
 -- KEYS[7]  a hash. For each ticket of the current version h:s:p:w:c, as whole numbers and a text:
 --   h  the microsecond in which its process was told to claim it, or 0
 --   s  the microsecond since which it stands in front although only its own permits are too few, or 0
@@ -19,6 +20,8 @@ local STUCK = 1000000
 local function text(value) return string.format('%.0f', value) end
 
 local function process_of(name) return name:match('^(.-)%.') or name end
+
+local function is_of_first_version(name) return not name:find('.', 1, true) end
 
 -- Returns a ticket of the current version.
 local function waiting(name)
@@ -63,9 +66,11 @@ end
 -- `claimed` that fit, and tells the processes of the others to claim. A ticket fits if the permits that are
 -- held, those that are kept for tickets before it, and its own are within the least of its permits and theirs.
 -- The first one that does not fit ends the line, so nobody overtakes it. A process that does not claim in time,
--- or cannot be told, loses its place: all its tickets leave.
-local function serve(limit, used, claimed, grant)
+-- or cannot be told, loses its place: all its tickets leave; but not those of `caller`, the process of this call.
+local function serve(limit, used, caller, claimed, grant)
   local most, gone, told, is_new, patience = MOST, {}, {}, false, 0
+  -- The least cost of a ticket that was passed, by process.
+  local passed = {}
   local index, successor, ended = 0, nil, false
 
   local function keep_for(name, one, n, bound)
@@ -74,6 +79,9 @@ local function serve(limit, used, claimed, grant)
       one.told, is_new = now, true
       write(name, one)
       is_alive = tell(one.channel, one.process .. ' claim ' .. name)
+    elseif not is_alive and one.process == caller then
+      one.told, is_new, is_alive = now, true, true
+      write(name, one)
     end
     if not is_alive then
       gone[one.process] = true
@@ -84,19 +92,24 @@ local function serve(limit, used, claimed, grant)
   end
 
   -- Returns whether a ticket that does not fit is passed, and keeps its number: only its own permits exclude it,
-  -- and that for a second.
+  -- and that for a second, or a ticket of its process for no more was passed.
   local function is_passed(name, one, n)
     if not one or used + n > math.min(most, limit) then return false end
+    if n >= (passed[one.process] or MOST) then return true end
     if one.stuck == 0 then
       one.stuck = now
       write(name, one)
     end
-    return now - one.stuck >= STUCK
+    if now - one.stuck < STUCK then return false end
+    passed[one.process] = n
+    return true
   end
 
   local function visit(name)
+    -- Behind the end of the line only the successor is looked for.
+    if ended and told[process_of(name)] then return end
     local n, one = tonumber(name:match(':(%d+)$')), waiting(name)
-    if not one and not redis.call('ZSCORE', ends, name) then
+    if not one and (not is_of_first_version(name) or not redis.call('ZSCORE', ends, name)) then
       -- Its data was lost.
       tear(name)
       index = index - 1
@@ -104,7 +117,7 @@ local function serve(limit, used, claimed, grant)
     end
     if one and gone[one.process] then return end
     if ended then
-      if one and not successor and not told[one.process] then successor = one end
+      successor = one
       return
     end
     local bound = math.min(most, one and one.permits or limit)
@@ -122,7 +135,7 @@ local function serve(limit, used, claimed, grant)
     end
   end
 
-  while not ended do
+  while not ended or (next(told) and not successor) do
     local page = redis.call('ZRANGE', tickets, text(index), text(index + 15))
     if #page == 0 then break end
     for _, name in ipairs(page) do
@@ -149,9 +162,10 @@ end
 
 -- Whether the first version has a ticket or a lease, whose end tells nobody.
 local function has_first_version(leases)
-  if redis.call('ZCARD', ends) > 0 then return true end
-  for _, member in ipairs(redis.call('ZRANGE', leases, 0, 99)) do
-    if not member:find('.', 1, true) then return true end
+  for _, key in ipairs({ ends, leases }) do
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, 99)) do
+      if is_of_first_version(member) then return true end
+    end
   end
   return false
 end

@@ -143,15 +143,13 @@ impl Connection {
         self.number
     }
 
-    /// Subscribes a channel. A cluster has no subscription that survives the loss of a node's connection.
-    pub(super) async fn subscribe(&mut self, channel: &str) -> RedisResult<()> {
+    /// Subscribes a channel. Returns whether there are subscriptions: in a cluster none survives the loss of a
+    /// node's connection.
+    pub(super) async fn subscribe(&mut self, channel: &str) -> RedisResult<bool> {
         match &mut self.wire {
-            Wire::Server(wire) => wire.subscribe(channel).await,
+            Wire::Server(wire) => wire.subscribe(channel).await.map(|()| true),
             #[cfg(feature = "cluster")]
-            Wire::Cluster(_) => {
-                let no = (redis::ErrorKind::Client, "no subscriptions in a cluster");
-                Err(no.into())
-            }
+            Wire::Cluster(_) => Ok(false),
         }
     }
 

@@ -1,8 +1,9 @@
 //! [`Pushes`]: messages that the server sends without a request, on the connection of the store.
 //!
 //! 1. A store has a channel of its own. It is subscribed at most once on each connection, in a task, when somebody
-//!    waits for messages. A connection on which that fails gets none: in the second version of the protocol, in
-//!    a cluster, without the right for the channel, or through a proxy. The reason is the store's last failure.
+//!    waits for messages. A cluster has no messages. Elsewhere, a connection on which that fails gets none for ten
+//!    seconds: in the second version of the protocol, without the right for the channel, through a proxy, or while
+//!    the server is busy. The first reason on each connection is the store's last failure.
 //! 2. A message may be lost, late or doubled, so it is only a hint to make a call.
 //! 3. Listeners learn of a new subscription and of the loss of a connection, because messages were lost before.
 //!
@@ -12,6 +13,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use redis::{PushInfo, PushKind, Value};
 
@@ -45,8 +47,37 @@ struct State {
     listeners: HashMap<String, Listener>,
     /// The number of the connection on which the channel was subscribed, or is being subscribed.
     tried: u64,
-    /// The number of the connection on which it is subscribed.
+    /// When it may be tried again there, after a failure.
+    again: Option<Instant>,
+    /// The number of the newest connection on which it is subscribed.
     subscribed: u64,
+}
+
+/// The time from a failure until the next attempt on that connection.
+const RETRY: Duration = Duration::from_secs(10);
+
+impl State {
+    /// Begins an attempt on a connection, unless one is under way, or has succeeded or failed lately. Returns
+    /// whether it is the first one there.
+    fn begin(&mut self, number: u64, now: Instant) -> Option<bool> {
+        let is_first = self.tried != number;
+        if !is_first && self.again.is_none_or(|again| now < again) {
+            return None;
+        }
+        (self.tried, self.again) = (number, None);
+        Some(is_first)
+    }
+
+    fn succeeded(&mut self, number: u64) {
+        // Attempts on an older connection may end later.
+        self.subscribed = self.subscribed.max(number);
+    }
+
+    fn failed(&mut self, number: u64, now: Instant) {
+        if self.tried == number {
+            self.again = Some(now + RETRY);
+        }
+    }
 }
 
 impl Pushes {
@@ -106,7 +137,7 @@ impl Store {
         is_open.then_some(&link.pushes.channel)
     }
 
-    /// Subscribes the channel on the current connection, unless that was tried before. Its listeners are called
+    /// Subscribes the channel on the current connection, unless that was tried lately. Its listeners are called
     /// when it is subscribed.
     pub(crate) fn subscribe(&self) {
         let link = Arc::clone(&self.shared.link);
@@ -114,17 +145,50 @@ impl Store {
             return;
         };
         let number = connection.number();
-        if std::mem::replace(&mut lock(&link.pushes.state).tried, number) == number {
+        let begun = lock(&link.pushes.state).begin(number, Instant::now());
+        let Some(is_first) = begun else {
             return;
-        }
+        };
         self.runtime().spawn(async move {
             match connection.subscribe(&link.pushes.channel).await {
-                Ok(()) => {
-                    lock(&link.pushes.state).subscribed = number;
+                Ok(true) => {
+                    lock(&link.pushes.state).succeeded(number);
                     link.pushes.may_have_lost();
                 }
-                Err(error) => drop(link.failed(&error)),
+                Ok(false) => {}
+                Err(error) => {
+                    lock(&link.pushes.state).failed(number, Instant::now());
+                    if is_first {
+                        link.failed(&error);
+                    }
+                }
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn begin_after_a_failure_is_refused_for_ten_seconds_on_that_connection() {
+        let (mut state, now) = (State::default(), Instant::now());
+        assert_eq!(state.begin(1, now), Some(true));
+        assert_eq!(state.begin(1, now + 2 * RETRY), None, "it is under way");
+        state.failed(1, now);
+        assert_eq!(state.begin(1, now + RETRY - Duration::from_nanos(1)), None);
+        assert_eq!(state.begin(1, now + RETRY), Some(false));
+        assert_eq!(state.begin(2, now + RETRY), Some(true));
+        state.failed(1, now);
+        assert_eq!(state.begin(2, now + 2 * RETRY), None, "it is under way");
+    }
+
+    #[test]
+    fn succeeded_on_an_older_connection_keeps_the_newer_one() {
+        let mut state = State::default();
+        state.succeeded(2);
+        state.succeeded(1);
+        assert_eq!(state.subscribed, 2);
     }
 }

@@ -478,11 +478,12 @@ fn keys_without_use_expire_except_the_sentinel() {
         for key in [KEY, "{jobs}/semaphore/fences"] {
             assert!((30_000..=60_002).contains(&life(key)), "{key}");
         }
-        for key in ["{jobs}/semaphore/tickets", "{jobs}/semaphore/waits"] {
-            assert!((30_000..=60_002).contains(&life(key)), "{key}");
+        for part in ["tickets", "ends", "waits"] {
+            let key = format!("{{jobs}}/semaphore/{part}");
+            assert!((30_000..=60_002).contains(&life(&key)), "{key}");
         }
         assert!((80_000_000..=86_400_001).contains(&life("{jobs}/semaphore/state")));
         assert_eq!(life("tollgate:born"), -1);
-        assert_eq!(ask::<usize>(server, &["DBSIZE"]), 6);
+        assert_eq!(ask::<usize>(server, &["DBSIZE"]), 7);
     });
 }

@@ -44,7 +44,8 @@ struct Process {
     told: BTreeSet<String>,
     look: i64,
     soon: Option<i64>,
-    polls: bool,
+    /// Until then it polls, and names no channel.
+    deaf: i64,
     frozen: i64,
     loses: i64,
     inbox: Vec<String>,
@@ -107,7 +108,7 @@ impl Fleet<'_> {
         let now = self.now;
         let process = &mut self.processes[index];
         for message in std::mem::take(&mut process.inbox) {
-            process.polls = process.looks;
+            process.deaf = 0;
             match message.split_once(' ').unwrap() {
                 ("claim", name) => drop(process.told.insert(name.to_owned())),
                 ("soon", time) => process.soon = Some(now + time.parse::<i64>().unwrap()),
@@ -126,7 +127,8 @@ impl Fleet<'_> {
         if asked.is_empty() {
             return;
         }
-        let channel = if process.looks {
+        let polls = process.looks || process.deaf > now;
+        let channel = if polls {
             String::new()
         } else {
             format!("c{index}")
@@ -139,8 +141,11 @@ impl Fleet<'_> {
         }
         let reply = self.call("acquire", &rest);
         let process = &mut self.processes[index];
-        process.polls |= reply[4] > 0;
-        let pause = if process.polls { POLL } else { LOOK };
+        if !polls && reply[4] > 0 {
+            process.deaf = now + LOOK;
+        }
+        let polls = polls || process.deaf > now;
+        let pause = if polls { POLL } else { LOOK };
         process.look = if is_look {
             now + pause
         } else {
@@ -234,7 +239,6 @@ fn acquire_in_fleets_with_faults_serves_everybody_afterwards() {
             let () = redis::cmd("FLUSHALL").query(connection).unwrap();
             let new = |index| Process {
                 looks: index < looking,
-                polls: index < looking,
                 ..Process::default()
             };
             let mut fleet = Fleet {

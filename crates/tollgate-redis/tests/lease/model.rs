@@ -34,6 +34,10 @@ pub(super) fn script(text: &str) -> String {
 /// A ttl in microseconds that is long enough that no key expires in real time while a case runs.
 const TTL: i64 = 1_000_000_000;
 const LIFE: i64 = 400_000_000;
+
+/// The life of a ticket in the current version.
+const MINUTE: i64 = 60_000_000;
+
 pub(super) const START: i64 = 1_700_000_000_000_000;
 
 /// The callers, with the number of permits that each acquires.
@@ -103,7 +107,6 @@ struct Lease {
 struct Ticket {
     number: i64,
     who: usize,
-    /// When it expires, in the first version.
     until: i64,
     /// In the current version.
     wait: Option<Wait>,
@@ -158,8 +161,7 @@ impl Model {
         if writes {
             let back = kept.written - now;
             self.leases.iter_mut().for_each(|lease| lease.until -= back);
-            let old = self.tickets.iter_mut().filter(|one| one.wait.is_none());
-            old.for_each(|one| one.until -= back);
+            self.tickets.iter_mut().for_each(|one| one.until -= back);
         }
         let known = self
             .born
@@ -169,8 +171,7 @@ impl Model {
             kept.recovered = born;
         }
         self.leases.retain(|lease| lease.until > now);
-        self.tickets
-            .retain(|ticket| ticket.wait.is_some() || ticket.until > now);
+        self.tickets.retain(|ticket| ticket.until > now);
         let is_young = kept.recovered != born;
         let rest = if is_young { born + self.grace - now } else { 0 };
         Call {
@@ -246,12 +247,14 @@ impl Model {
         ticket.wait.as_mut()
     }
 
-    /// Serves the line, and returns the claimed callers that are admitted.
-    fn serve(&mut self, claimed: &[usize]) -> Vec<usize> {
+    /// Serves the line in a call of a process, and returns the claimed callers that are admitted.
+    fn serve(&mut self, caller: usize, claimed: &[usize]) -> Vec<usize> {
         let (now, limit) = (self.now, self.permits);
         let (mut used, mut most) = (self.held(), i64::MAX);
         let (mut granted, mut gone, mut told) = (Vec::new(), Vec::new(), Vec::new());
         let (mut is_new, mut patience, mut ended, mut successor) = (false, 0, false, None);
+        // The processes whose tickets were passed, and their costs.
+        let mut passed: Vec<(usize, i64)> = Vec::new();
         for ticket in self.line() {
             let (who, n, process) = (ticket.who, COSTS[ticket.who], process(ticket.who));
             let Some(mut wait) = ticket.wait else {
@@ -271,12 +274,17 @@ impl Model {
             let fits = used + n <= most.min(wait.permits);
             if !ended && !fits {
                 let would_fit = used + n <= most.min(limit);
+                let is_like = |one: &(usize, i64)| one.0 == process && one.1 <= n;
+                if would_fit && passed.iter().any(is_like) {
+                    continue;
+                }
                 if would_fit && wait.stuck == 0 {
                     wait.stuck = now;
                     *self.wait_of(who).unwrap() = wait;
                 }
                 ended = !would_fit || now - wait.stuck < 1_000_000;
                 if !ended {
+                    passed.push((process, n));
                     continue;
                 }
             }
@@ -294,6 +302,9 @@ impl Model {
                     (wait.told, is_new) = (now, true);
                     *self.wait_of(who).unwrap() = wait;
                     is_alive = self.tell(process, format!("claim {}:{n}", self.name(who)));
+                } else if !is_alive && process == caller {
+                    (wait.told, is_new, is_alive) = (now, true, true);
+                    *self.wait_of(who).unwrap() = wait;
                 }
                 if is_alive {
                     used += n;
@@ -357,7 +368,7 @@ impl Model {
                 self.tickets.push(Ticket {
                     number: known.map_or(shown, |known| known.number),
                     who: *who,
-                    until: 0,
+                    until: self.now + MINUTE,
                     wait: Some(Wait {
                         told: 0,
                         stuck: if stuck > self.now { 0 } else { stuck },
@@ -371,7 +382,7 @@ impl Model {
         }
         if call.rest == 0 {
             let claimed: Vec<_> = waiting.iter().map(|(who, _)| *who).collect();
-            for who in self.serve(&claimed) {
+            for who in self.serve(process(asked[0].0), &claimed) {
                 let fencing = self.following(&mut call);
                 self.hold(&mut call, who, fencing);
                 self.tickets.retain(|ticket| ticket.who != who);
@@ -529,7 +540,7 @@ impl Model {
         self.tickets.retain(|ticket| !all.contains(&ticket.who));
         let reply = vec![self.now, before - self.held()];
         if call.rest == 0 && all[0] >= self.old {
-            self.serve(&[]);
+            self.serve(process(all[0]), &[]);
         }
         self.end(call);
         reply
@@ -788,6 +799,42 @@ impl Case<'_> {
             let highest = self.greatest.max(self.seen);
             self.seen = self.tickets.iter().copied().fold(highest, i64::max);
         }
+    }
+}
+
+#[test]
+fn acquire_of_the_first_version_behind_a_killed_waiter_is_granted_after_a_minute() {
+    let server = Server::start();
+    let mut real = Real {
+        connection: server.connection(),
+        current: script(CURRENT),
+        first: script(FIRST),
+        is_first: false,
+        patience: 50_000,
+    };
+    let mut model = Model {
+        now: START,
+        permits: 1,
+        ..Model::default()
+    };
+    let words = |text: &str| -> Vec<_> { text.split(' ').map(str::to_owned).collect() };
+    real.set_clock(model.now);
+    real.is_first = true;
+    let held = real.call(&model, "acquire", &words("held 1 0 1"));
+    assert_eq!(held[3..], [START, 0]);
+    real.is_first = false;
+    let killed = real.call(&model, "acquire", &words("0 c0 p0.1 1 0 1"));
+    assert_eq!(killed[5..], [0, START + 1]);
+    real.is_first = true;
+    real.call(&model, "release", &words("held 1"));
+    let behind = real.call(&model, "acquire", &words("next 1 0 1"));
+    assert_eq!(behind[3..], [0, START + 2]);
+    let ticket = words(&format!("next 1 {} 1", START + 2));
+    for (now, is_granted) in [(START + MINUTE - 1, false), (START + MINUTE, true)] {
+        model.now = now;
+        real.set_clock(now);
+        let reply = real.call(&model, "acquire", &ticket);
+        assert_eq!(reply[3] > 0, is_granted);
     }
 }
 

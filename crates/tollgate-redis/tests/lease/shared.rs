@@ -296,6 +296,48 @@ fn acquire_while_the_server_is_stopped_waits_and_keeps_its_timeout() {
     });
 }
 
+/// More waiters than a process has tickets in the line.
+const MANY: usize = 70;
+
+#[test]
+fn try_acquire_behind_many_waiters_in_an_outage_gets_the_error() {
+    on_server(async |server| {
+        let semaphore = semaphore(&server.store(), 1);
+        server.kill();
+        let _waiters: Vec<_> = (0..MANY)
+            .map(|_| tokio::spawn(semaphore.acquire()))
+            .collect();
+        until(async || semaphore.waiting() == MANY).await;
+        let refused = tokio::spawn(semaphore.try_acquire());
+        until(async || refused.is_finished()).await;
+        assert_eq!(refused.await.unwrap().unwrap_err().kind(), ErrorKind::Store);
+        assert_eq!(semaphore.waiting(), MANY);
+    });
+}
+
+#[test]
+fn try_acquire_behind_many_waiters_without_tickets_is_refused() {
+    on_server(async |server| {
+        let _held = semaphore(&server.store(), 1).acquire().await.unwrap();
+        let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
+        until(async || semaphore.available().await == Ok(0)).await;
+        server.stop();
+        let _waiters: Vec<_> = (0..MANY)
+            .map(|_| tokio::spawn(semaphore.acquire()))
+            .collect();
+        until(async || semaphore.waiting() == MANY).await;
+        // The first waiters have asked, and have no answer.
+        let refused = tokio::spawn(semaphore.try_acquire());
+        until(async || semaphore.waiting() == MANY + 1).await;
+        server.go_on();
+        until(async || refused.is_finished()).await;
+        assert_eq!(
+            refused.await.unwrap().unwrap_err().kind(),
+            ErrorKind::NoPermits
+        );
+    });
+}
+
 #[test]
 fn acquire_dropped_without_a_server_leaves_no_ticket() {
     on_server(async |server| {

@@ -10,6 +10,11 @@ const WAITS: &str = "{jobs}/semaphore/waits";
 
 /// Takes a ticket for a process that never claims it. Its messages go to that channel.
 fn take_a_ticket(connection: &mut redis::Connection, channel: &str) {
+    take_tickets(connection, channel, "other", 1);
+}
+
+/// Takes tickets for a process of that name.
+fn take_tickets(connection: &mut redis::Connection, channel: &str, process: &str, count: usize) {
     let mut call = redis::cmd("EVAL");
     call.arg(CURRENT).arg(7);
     for part in ["leases", "fences", "tickets", "ends", "state"] {
@@ -18,7 +23,10 @@ fn take_a_ticket(connection: &mut redis::Connection, channel: &str) {
     call.arg("tollgate:born").arg(WAITS).arg("acquire");
     // One permit, leases of an hour, no grace, 50 milliseconds to claim, whenever the call is executed.
     call.arg(&[1, 3_600_000_000, 0, 50_000, u64::MAX]);
-    call.arg(0).arg(channel).arg("other.1").arg(&[1, 0, 1]);
+    call.arg(0).arg(channel);
+    for index in 1..=count {
+        call.arg(format!("{process}.{index}")).arg(&[1, 0, 1]);
+    }
     let reply: Vec<u64> = call.query(connection).unwrap();
     assert_eq!(reply[5], 0, "somebody holds the permit");
 }
@@ -41,6 +49,24 @@ fn release_tells_the_first_waiter_and_its_successor() {
         let lease = next.await.unwrap().unwrap();
         until(async || tickets(server) == 0).await;
         assert_eq!((lease.count(), members(server, WAITS)), (1, 0));
+    });
+}
+
+#[test]
+fn release_to_a_process_with_many_tickets_tells_the_process_behind_them() {
+    on_server(async |server| {
+        let held = semaphore(&server.store(), 1).acquire().await.unwrap();
+        let mut connection = server.connection();
+        let mut messages = connection.as_pubsub();
+        messages.subscribe(&["other", "next"]).unwrap();
+        // More than a page of the line.
+        take_tickets(&mut server.connection(), "other", "other", 40);
+        take_tickets(&mut server.connection(), "next", "next", 1);
+        held.release().await.unwrap();
+        for expected in ["other claim other.1:1", "next soon 50000"] {
+            let message: String = messages.get_message().unwrap().get_payload().unwrap();
+            assert_eq!(message, expected);
+        }
     });
 }
 

@@ -8,7 +8,8 @@
 //!
 //! Each process is one of the operating system. `deaf=4` gives the first four no right for channels, so they poll;
 //! `kill=1` and `freeze=1` kill or stop one process in the middle, `stall=150` stops the server for so many
-//! milliseconds, and `deadline=1000` is that of the stores.
+//! milliseconds, and `deadline=1000` is that of the stores. A process that was killed or stopped reports nothing, so its
+//! leases are not counted.
 
 use std::collections::HashMap;
 use std::error::Error;
