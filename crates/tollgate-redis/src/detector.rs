@@ -27,7 +27,7 @@ use crate::script::{CALLERS, MOST, numbers};
 use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
-/// The maximum number of callers in one call of the store, which takes the server a third of a millisecond.
+/// The maximum number of callers in one call of the store, which takes the server half a millisecond.
 const BATCH: usize = 32;
 
 /// The default maximum number of callers between two passes.
@@ -53,10 +53,9 @@ const MOST_CALLERS: usize = 65_536;
 ///
 /// # Load
 ///
-/// The server does nothing else during a call, so one has at most 32 callers: about a third of a millisecond
-/// of its time. Calls of a fleet are spread over the interval, so other clients rarely wait for more
-/// than one of them. 50 processes that record 256 callers in each half second take a quarter of a core
-/// of the server.
+/// The server does nothing else during a call, so one has at most 32 callers: about half a millisecond
+/// of its time. Calls of a fleet are spread over the interval. 50 processes that record 256 callers in each
+/// half second take a third of a core of the server.
 ///
 /// # When the store fails
 ///

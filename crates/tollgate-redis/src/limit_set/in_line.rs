@@ -25,15 +25,19 @@ use crate::rate::Charge;
 impl Shared {
     /// Acquires `n` units of each limit together, and waits for them.
     pub(super) async fn acquire(self: Arc<Self>, n: u64) -> Result<Charges, AcquireError> {
-        {
+        let has_several_lines = {
             let state = self.state();
             self.check(state.closed, &state.own, n)?;
-        }
+            state.own.has_several_lines
+        };
         if n == 0 || self.limit.parts.each.is_empty() {
             return Ok(Charges::local(n, Vec::new()));
         }
         let mut turns = TurnsInHand::new(&self, n);
-        let (mut lines, mut place) = (self.limit.lines(), None);
+        let (mut lines, mut place) = (Vec::new(), None);
+        if !has_several_lines {
+            lines = self.limit.lines();
+        }
         loop {
             match turns.wait(&lines).await {
                 Ok(()) => {}

@@ -11,7 +11,7 @@
 //! 4. In an outage the waiters keep their places, unless the fallback admits them.
 
 use std::convert::identity;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -57,8 +57,6 @@ pub(super) struct Waits {
     shares: Vec<LocalShare>,
     /// The number of callers that wait for turns.
     pub(super) in_line: AtomicUsize,
-    /// Several limits lacked something when a caller was refused last.
-    has_several_lines: AtomicBool,
     pub(super) refunds: Refunds<Charges>,
 }
 
@@ -68,6 +66,9 @@ pub(super) struct SetState {
     denied: Option<[Instant; 2]>,
     /// The last call has failed. Until this time nobody calls again.
     lost: Option<Instant>,
+    /// Several limits lacked something when a caller was refused last. Only the server knows how long each of their
+    /// lines is.
+    pub(super) has_several_lines: bool,
 }
 
 /// What a caller brings along: the limits that it has been charged to, and since when.
@@ -107,7 +108,6 @@ impl Waits {
             parts,
             options,
             in_line: AtomicUsize::new(0),
-            has_several_lines: AtomicBool::new(false),
             refunds: Refunds::default(),
         }
     }
@@ -138,12 +138,8 @@ impl Waits {
         self.options.fail_waiting || self.options.fallback != Fallback::FailClosed
     }
 
-    /// Returns the limits for whose turns other callers wait; none if several have lines, because only the server
-    /// knows how long each is.
+    /// Returns the limits for whose turns other callers wait.
     pub(super) fn lines(&self) -> Vec<(usize, Duration)> {
-        if self.has_several_lines.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
         let limiters = self.limiters.iter().enumerate();
         let lines = limiters.filter(|(_, it)| it.get().is_some_and(|it| it.waiting() > 0));
         lines.map(|(index, _)| (index, Duration::ZERO)).collect()
@@ -376,8 +372,7 @@ impl Shared {
         });
         let lines = lines.map(|(index, wait)| (index, wait + self.limit.queued(index, first.cost)));
         let lines: Vec<_> = lines.collect();
-        let several = &self.limit.has_several_lines;
-        several.store(lines.len() > 1, Ordering::Relaxed);
+        own.has_several_lines = lines.len() > 1;
         if !first.held.is_empty() {
             if let Some(waiter) = queue.remove(first.number) {
                 queue.reply(waiter, Ok(Step::Behind(lines)));

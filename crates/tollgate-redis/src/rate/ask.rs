@@ -140,29 +140,30 @@ impl Shared {
                     (waiter.tries || !has_time).then(|| Err(error.into()))
                 });
                 queue.answer_tries(|_| Err(unsent.into()));
-            }
-            // Otherwise the fallback decides, until it denies. Nothing was sent for those behind.
-            let mut index = 0;
-            queue.answer_until(|waiter| {
-                let error = if index < asked { error } else { unsent };
-                if waits_on || index >= asked && error.is_mistake() {
-                    return None;
-                }
-                index += 1;
-                let answer = self.fall_back(waiter.cost, waiter.cost, error);
-                let Some(wait) = answer.as_ref().err().and_then(AcquireError::retry_after) else {
-                    return Some(answer);
-                };
-                // The server may be back long before the local share has enough tokens.
-                let again = now + wait.min(AFTER_FALLBACK);
-                own.denied = Some(Denied {
-                    cost: waiter.cost,
-                    until: now + wait,
-                    believed: again,
-                    again,
+            } else {
+                let mut index = 0;
+                queue.answer_until(|waiter| {
+                    let error = if index < asked { error } else { unsent };
+                    if index >= asked && error.is_mistake() {
+                        return None;
+                    }
+                    index += 1;
+                    let answer = self.fall_back(waiter.cost, waiter.cost, error);
+                    let denied = answer.as_ref().err().and_then(AcquireError::retry_after);
+                    let Some(wait) = denied else {
+                        return Some(answer);
+                    };
+                    // The server may be back long before the local share has enough tokens.
+                    let again = now + wait.min(AFTER_FALLBACK);
+                    own.denied = Some(Denied {
+                        cost: waiter.cost,
+                        until: now + wait,
+                        believed: again,
+                        again,
+                    });
+                    None
                 });
-                None
-            });
+            }
             own.turns
                 .lose_line(if queue.is_empty() { now } else { again });
             own.refuse(queue, options, now, usize::MAX, Source::Fallback);
