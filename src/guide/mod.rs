@@ -47,6 +47,7 @@
 //! | report responses and errors to an adaptive limit | `ThrottleLayer::classify`, `overloaded_if` |
 //! | wait as long as a server asks for | [`tollgate_tower::PausesLayer`], [`tollgate_reqwest::PausesMiddleware`]; for any client, [`tollgate_http::Pauses`] |
 //! | limit a reqwest client, in total, by host and by route | [`tollgate_reqwest::ThrottleMiddleware`] |
+//! | try a new limit before it refuses anybody | `Shadow` of [`tollgate-observe`] |
 //! | see what is in use, count, measure and trace | `snapshot()`; `Observed` of [`tollgate-observe`] around any throttle |
 //!
 //! # Pages

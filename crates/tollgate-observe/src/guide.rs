@@ -29,6 +29,15 @@
 //!   reports each decision, so that a probe does not look like an overload. To report the outcome of a call, take the inner permit with
 //!   [`into_inner`](crate::ObservedPermit::into_inner).
 //!
+//! # Try a limit before it refuses anybody
+//!
+//! A [`Shadow`](crate::Shadow) is a throttle for layers and middleware like any other, and admits every caller. Its
+//! reports are those of the limit on trial; give its `Metrics` a name of their own, such as `api-trial`. For a rate,
+//! [`retry_after`](tollgate::AcquireError::retry_after) of a refusal is the least time that the caller would have waited.
+//! When the figures are right, put the limit in its place. ([envoyproxy/ratelimit#218] asks for the same.)
+//!
+//! [envoyproxy/ratelimit#218]: https://github.com/envoyproxy/ratelimit/issues/218
+//!
 //! # What to watch
 //!
 //! - `tollgate_wait_seconds` and `tollgate_waiting` grow: the limit is too small, or the resource that it

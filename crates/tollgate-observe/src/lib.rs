@@ -7,6 +7,8 @@
 //!
 //! [`Observed`] wraps any throttle of [tollgate]; the throttle itself knows nothing about it. To read the state of
 //! a limit instead, such as the amount in use, take its [`Snapshot`](tollgate::Snapshot).
+//!
+//! A [`Shadow`] admits every caller, and reports what a new limit would have done.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -23,6 +25,7 @@ mod holders;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observed;
+mod shadow;
 #[cfg(feature = "tracing")]
 mod traced;
 
@@ -36,6 +39,7 @@ pub use self::holders::{Holder, Holders};
 pub use self::metrics::Metrics;
 use self::observed::Entry;
 pub use self::observed::{EnterObserved, Observed, ObservedPermit};
+pub use self::shadow::Shadow;
 #[cfg(feature = "tracing")]
 pub use self::traced::Traced;
 use tollgate::AcquireError;

@@ -6,6 +6,7 @@ mod guide;
 mod holders;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod shadow;
 #[path = "../../../../tests/support/mod.rs"]
 mod support;
 #[cfg(feature = "tracing")]
