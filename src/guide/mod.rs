@@ -38,6 +38,7 @@
 //! | keep a semaphore of tokio or async-lock | use it as a [`Throttle`](crate::Throttle) |
 //! | keep the limits of an API as its server counts them, such as tokens of a language model | [`tollgate_http::ApiLimits`]; for other servers, [`RateLimiter::hold`](crate::RateLimiter::hold) and [`follow`](crate::RateLimiter::follow) |
 //! | limit a stream, or tick at a rate | `stream.for_each_limited(..)`, `stream.buffer_limited(..)`, `limiter.ticks()` of [`tollgate-io`] |
+//! | limit the open connections of a server | `Listener` of [`tollgate-io`] |
 //! | limit the bandwidth of readers, writers and HTTP bodies | `stream.throttled(&limiter)` of [`tollgate-io`] |
 //! | limit an object store | [`tollgate-object-store`] |
 //! | protect an HTTP service by client, by route and in total | [`tollgate_tower::ThrottleLayer`] |

@@ -62,6 +62,51 @@
 //! - *The share counts requested bytes.* A source that returns fewer bytes than requested, though it has more, gets a
 //!   smaller share.
 //!
+//! # Limit connections
+//!
+//! A [`Listener`](crate::Listener) (feature `net`) is a listening socket whose connections hold a permit until they are
+//! closed. A limit of requests does not count connections that are idle between two requests
+//! ([axum#3489], [grpc-rust#2094], [hyper#2640]). The program is for axum:
+//!
+#![cfg_attr(feature = "net", doc = "```")]
+#![cfg_attr(not(feature = "net"), doc = "```text")]
+#![doc = include_str!("guide/programs/limit_connections.rs")]
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//! let (slots, socket) = (Arc::new(Semaphore::new(1000)), TcpListener::bind("127.0.0.1:0").await?);
+//! # let address = socket.local_addr()?;
+//! let listener = Limited(Listener::new(socket, Arc::clone(&slots)));
+//! let app = axum::Router::new().route("/", axum::routing::get(async || "hello"));
+//! # let server =
+//! tokio::spawn(axum::serve(listener, app).into_future());
+//! # let mut client = TcpStream::connect(address).await?;
+//! # client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await?;
+//! # let mut response = String::new();
+//! # client.read_to_string(&mut response).await?;
+//! # assert!(response.ends_with("hello"), "{response}");
+//! # server.abort();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | Server | How it takes the listener |
+//! |---|---|
+//! | axum | `axum::serve` takes any `axum::serve::Listener`, as above |
+//! | hyper | in the loop of `accept`, `TokioIo::new(connection)` in place of the `TcpStream` |
+//! | tonic | `serve_with_incoming` takes a stream of connections that implement `Connected`: a struct around the [`Connection`](crate::Connection) that passes `AsyncRead` and `AsyncWrite` on, and `stream::poll_fn` over [`poll_accept`](crate::Listener::poll_accept) |
+//!
+//! - *At the limit*, [`accept`](crate::Listener::accept) leaves connections in the backlog of the system, where
+//!   clients wait; [`accept_or_close`](crate::Listener::accept_or_close) closes them at once, so that clients try another server.
+//! - *New connections per second*: a rate limiter in place of the semaphore, or [`all`](tollgate::all) of both. *For each
+//!   address*: accept first, and enter a [key](tollgate::Keyed) by the address of the peer.
+//! - *Shut down*: `token.run_until_cancelled(listener.accept())`, and then drop the listener.
+//!
+//! [axum#3489]: https://github.com/tokio-rs/axum/pull/3489
+//! [grpc-rust#2094]: https://github.com/grpc/grpc-rust/issues/2094
+//! [hyper#2640]: https://github.com/hyperium/hyper/issues/2640
+//!
 //! # Choices
 //!
 //! - *One direction*: use [`reads_only`](crate::Throttled::reads_only) or

@@ -56,6 +56,7 @@
 //! - `stream` (default): the module `stream`.
 //! - `futures-io`: the readers and writers of futures.
 //! - `http-body`: bodies of HTTP messages.
+//! - `net`: a [`Listener`], whose connections hold a permit until they are closed.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -71,6 +72,8 @@ mod body;
 #[cfg(feature = "futures-io")]
 mod futures;
 pub mod guide;
+#[cfg(feature = "net")]
+mod listener;
 #[cfg(feature = "stream")]
 pub mod stream;
 mod throttled;
@@ -89,4 +92,6 @@ mod transfer;
 )]
 mod turn;
 
+#[cfg(feature = "net")]
+pub use self::listener::{Accept, Connection, Listener};
 pub use self::throttled::{ThrottleIoExt, Throttled};

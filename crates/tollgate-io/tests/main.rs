@@ -1,6 +1,8 @@
 //! Bytes and streams behind a throttle.
 
 mod bytes;
+#[cfg(feature = "net")]
+mod listener;
 #[cfg(feature = "stream")]
 mod stream;
 #[path = "../../../tests/support/mod.rs"]
