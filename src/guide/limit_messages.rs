@@ -57,6 +57,24 @@
 //!
 //! `records` is `consumer.stream()` of rdkafka's `StreamConsumer`, or any other stream of messages.
 //!
+//! # Batches
+//!
+//! "Up to 100 records, or what came in 100 ms, but at most 5 batches a second": the stream collects, and the limiter counts
+//! batches. While a batch waits for the rate, records wait in the stream, and the next batch is larger.
+//!
+//! ```toml
+//! [dependencies]
+//! futures = "0.3"
+//! tokio = { version = "1.49", features = ["full"] }
+//! tokio-stream = "0.1"
+//! tollgate = { path = "../tollgate" }
+//! tollgate-io = { path = "../tollgate/crates/tollgate-io" }
+//! ```
+//!
+//! ```no_run
+#![doc = include_str!("programs/limit_batches.rs")]
+//! ```
+//!
 //! # Choices
 //!
 //! - *A pause of the whole bot*, if the API answers 429 without a chat: [`total.pause_for(..)`](crate::RateLimiter::pause_for).
@@ -65,7 +83,8 @@
 //! - *Close the connection instead*: [`try_acquire`](crate::RateLimiter::try_acquire), and a close frame with the code
 //!   1008 if it fails.
 //! - *Large messages cost more*: `limit.acquire_many(bytes)` of a quota of
-//!   [bytes](crate::Quota::bytes_per_second).
+//!   [bytes](crate::Quota::bytes_per_second). With slots too, in front of which is a fair queue or a sink:
+//!   [`all((slots.per_call(), bytes)).weighted()`](crate::throttle::All::weighted).
 //! - *A limit for each user, not for each connection*: [a key](super::per_tenant_limits), made for the user when
 //!   the connection is accepted.
 //! - *Messages that are sent*: `sink.limited(&limiter, |message| 1)`, of [`tollgate_io::stream::LimitSinkExt`].

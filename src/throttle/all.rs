@@ -123,7 +123,7 @@ where
 /// Several throttles as one; created by [`all`].
 #[derive(Clone, Debug)]
 #[must_use = "a throttle does nothing until it is entered"]
-pub struct All<P>(P);
+pub struct All<P>(pub(super) P);
 
 impl<P> All<P>
 where

@@ -305,6 +305,55 @@ mod limit_kafka {
     }
 }
 
+mod limit_batches {
+    include!("../../src/guide/programs/limit_batches.rs");
+
+    use tokio::sync::mpsc;
+    use tokio::time::{Instant, sleep};
+
+    /// Records come every `pause`, whether anybody takes them or not. Returns when each batch was sent, and its
+    /// records.
+    async fn sent(records: u32, pause: Duration) -> Vec<(Duration, Vec<u32>)> {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            for record in 0..records {
+                sender.send(record).unwrap();
+                sleep(pause).await;
+            }
+        });
+        let rate = RateLimiter::new(Quota::per_second(5));
+        let (begun, mut batches) = (Instant::now(), Vec::new());
+        let receive = futures::stream::poll_fn(|context| receiver.poll_recv(context));
+        let send = |batch| {
+            batches.push((begun.elapsed(), batch));
+            std::future::ready(())
+        };
+        send_in_batches(receive, &rate, send).await.unwrap();
+        batches
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn send_in_batches_of_many_records_keeps_both_limits_and_the_order() {
+        let batches = sent(2000, Duration::from_millis(4)).await;
+        // The first batch is what came in 100 ms; later ones are taken 100 ms before they are sent.
+        for (number, (at, batch)) in (0..).zip(&batches[..40]) {
+            assert_eq!(*at, Duration::from_millis(100 + 200 * number));
+            assert_eq!(batch.len(), if number < 2 { 25 } else { 50 });
+        }
+        let records: Vec<u32> = batches.into_iter().flat_map(|(_, batch)| batch).collect();
+        assert_eq!(records, (0..2000).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn send_in_batches_of_few_records_waits_for_no_more_than_the_time() {
+        let batches = sent(3, Duration::from_millis(500)).await;
+        let millis = batches
+            .iter()
+            .map(|(at, batch)| (at.as_millis(), batch.len()));
+        assert_eq!(millis.collect::<Vec<_>>(), [(100, 1), (600, 1), (1100, 1)]);
+    }
+}
+
 mod limit_a_websocket {
     include!("../../src/guide/programs/limit_a_websocket.rs");
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use Said::{Nothing, Permits, Rate};
 use tollgate::fair::FairQueue;
 use tollgate::rate::Oversize;
-use tollgate::throttle::{BoxThrottle, Inspect, LimitStatus, Weighted};
+use tollgate::throttle::{BoxThrottle, Inspect, LimitStatus, ThrottleExt, Weighted};
 use tollgate::{
     Algorithm, Clock, ErrorKind, Gate, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore,
     Throttle, TryThrottle, all,
@@ -73,6 +73,55 @@ fn settle_gives_back_what_was_not_used_of_a_rate() {
     settles(Some(Some(keyed.key(&5))));
     settles(Arc::clone(&keyed).key_owned(8));
     settles(FairQueue::new(Arc::new(limiter())).class(7));
+    let (slots, rates) = (Semaphore::new(1), [(); 5].map(|()| limiter()));
+    let [a, b, c, d, e] = &rates;
+    settles(all((a,)).weighted());
+    settles(all(((&slots).per_call(), b)).weighted());
+    settles(all((c, (&slots).per_call(), d, Some(e))).weighted());
+    let both = || all((Arc::new(Semaphore::new(1)).per_call(), Arc::new(limiter())));
+    settles(both().weighted());
+    settles(FairQueue::new(both().weighted()).class(7));
+    assert_at_rest(&slots, 1);
+}
+
+#[test]
+fn weighted_all_takes_the_weight_of_every_part() {
+    let (few, many) = (Semaphore::new(8), Semaphore::new(65_536));
+    let both = all((&few, &many)).weighted();
+    assert_eq!((both.max_units(), both.chunk_units()), (8, 4));
+    let (of_few, of_many) = both.cost(8).try_enter().unwrap();
+    assert_eq!((of_few.count(), of_many.count()), (8, 8));
+    drop((of_few, of_many));
+    let one = both.try_enter().unwrap();
+    assert_eq!(many.available_permits(), 65_535);
+    both.settle(one, 0);
+    let refused = both.cost(65_536).try_enter().unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.part()),
+        (ErrorKind::ExceedsCapacity, Some(0))
+    );
+    assert_at_rest(&few, 8);
+    assert_at_rest(&many, 65_536);
+}
+
+#[test]
+fn per_call_takes_one_whatever_the_weight() {
+    let rate = limiter();
+    let calls = (&rate).per_call();
+    assert_eq!(
+        (calls.max_units(), calls.chunk_units()),
+        (u64::MAX, u64::MAX)
+    );
+    for n in [0, 1, 65_536, u64::MAX] {
+        _ = Waiter::new(calls.cost(n).enter()).granted();
+    }
+    assert_eq!(available(&calls), 6);
+    let used = calls.cost(9).try_enter().unwrap();
+    calls.settle(used, 5);
+    assert_eq!(available(&calls), 5);
+    let unused = calls.cost(9).try_enter().unwrap();
+    calls.settle(unused, 0);
+    assert_eq!(available(&calls), 5);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::fair::{FairQueue, Share};
 use tollgate::semaphore::Resting;
-use tollgate::throttle::{BoxThrottle, Weighted};
+use tollgate::throttle::{BoxThrottle, ThrottleExt, Weighted};
 use tollgate::{
     AcquireError, ErrorKind, Gate, Keyed, Semaphore, Throttle, TryThrottle, all, forward,
 };
@@ -96,6 +96,12 @@ const ALL_OF_THREE: Wrapper = wrapper(|throttle, more| {
     AnyThrottle::new(all((throttle, more(2).cost(2), missing)))
 });
 
+/// Parts that count calls, each of which would take the weight otherwise.
+const WEIGHTED_ALL: Wrapper = wrapper(|throttle, more| {
+    let parts = all((throttle.per_call(), more(1).per_call()));
+    AnyThrottle::weighted(parts.weighted())
+});
+
 const BOXED: Wrapper =
     wrapper(|throttle, _| AnyThrottle::new(TriesByPolling(BoxThrottle::new(throttle))));
 
@@ -178,6 +184,7 @@ wrappers! {
     shared: wrapper(|throttle, _| AnyThrottle::new(Arc::new(throttle)));
     all_of_two: ALL_OF_TWO;
     all_of_three: ALL_OF_THREE;
+    weighted_all: WEIGHTED_ALL;
     boxed: BOXED;
     resting: RESTING;
     gate_before: BEHIND_A_GATE;
