@@ -177,8 +177,8 @@ fn composed() -> Vec<Row> {
         alone "boxed throttle: acquire ready + drop"
             {"BoxThrottle" => || enter(BoxThrottle::new(shared())), "tollgate, owned" => acquire_owned};
         alone "cost of 3: enter ready + drop"
-            {"Cost" => || enter(shared().cost_owned(COST)), "tollgate, acquire_many(3)" => || repeat_async!(shared(), |semaphore| {
-                drop(black_box(Arc::clone(semaphore).acquire_many(COST).await));
+            {"Cost" => || enter(shared().cost_owned(COST.into())), "tollgate, acquire_many(3)" => || repeat_async!(shared(), |semaphore| {
+                drop(black_box(Arc::clone(semaphore).acquire_many(COST.into()).await));
             })};
     }
 }

@@ -212,11 +212,15 @@ fn semaphore(count: usize) -> Crowd {
 /// A semaphore whose limit falls step by step below the cost of each waiter. Its bystander takes the lock, unlike a try.
 fn lowered(count: usize, cost: fn(u32) -> u32) -> Crowd {
     let semaphore = Arc::new(Semaphore::new(STEPS as usize + 1));
-    let held = Arc::clone(&semaphore).cost_owned(STEPS + 1).try_acquire();
+    let held = Arc::clone(&semaphore)
+        .cost_owned(u64::from(STEPS) + 1)
+        .try_acquire();
     crowd(
         count,
         semaphore,
-        move |semaphore, at| Semaphore::cost_owned(Arc::clone(&semaphore), cost(at)).acquire(),
+        move |semaphore, at| {
+            Semaphore::cost_owned(Arc::clone(&semaphore), cost(at).into()).acquire()
+        },
         move |semaphore| {
             for limit in (1..=STEPS as usize).rev() {
                 semaphore.set_permits(limit);

@@ -40,7 +40,7 @@ impl Shared {
 }
 
 /// Returns a semaphore, and a permit that is held.
-fn held(permits: usize, held: u32) -> (Arc<Semaphore>, OwnedPermit) {
+fn held(permits: usize, held: u64) -> (Arc<Semaphore>, OwnedPermit) {
     let semaphore = Arc::new(Semaphore::new(permits));
     let permit = semaphore.clone().cost_owned(held).try_acquire();
     (semaphore, permit.unwrap())
@@ -56,7 +56,7 @@ fn both_held() -> (Arc<Semaphore>, [OwnedPermit; 2]) {
 type Wait = Waiting<<tollgate::throttle::Cost<Arc<Semaphore>> as tollgate::Throttle>::Enter>;
 
 /// Returns a wait in the queue.
-fn waiting(semaphore: &Arc<Semaphore>, cost: u32) -> Wait {
+fn waiting(semaphore: &Arc<Semaphore>, cost: u64) -> Wait {
     parked(semaphore.clone().cost_owned(cost).acquire())
 }
 
@@ -73,7 +73,7 @@ fn at_rest<const N: usize>(semaphore: &Semaphore, permits: usize, threads: [Join
     assert_eq!(semaphore.available_permits(), permits);
     assert_eq!(semaphore.snapshot().waiting, 0);
     if !semaphore.is_closed() {
-        drop(semaphore.try_acquire_many(permits as u32).unwrap());
+        drop(semaphore.try_acquire_many(permits as u64).unwrap());
     }
 }
 

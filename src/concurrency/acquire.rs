@@ -5,6 +5,7 @@
 use std::ops::Deref;
 use std::task::{Context, Poll, Waker};
 
+use super::semaphore::requested;
 use crate::debug::debug_as;
 use crate::wait::Polled;
 use crate::wait_queue::WaiterId;
@@ -15,17 +16,17 @@ pub trait Queued {
     type Found;
 
     /// Takes permits now, if there are no waiters.
-    fn take_now(&self, permits: u32) -> Option<Self::Found>;
+    fn take_now(&self, permits: u64) -> Option<Self::Found>;
 
     /// Handles a first poll that could not take permits: takes them after all, is refused, or joins
     /// the queue and stores its id.
-    fn join(&self, permits: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Self::Found>;
+    fn join(&self, permits: u64, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Self::Found>;
 
     /// Handles a later poll: checks whether the waiter has been served, and takes its id if so.
     fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Self::Found>;
 
     /// Gives up a place in the queue, or passes on a grant that will not be collected.
-    fn leave(&self, id: WaiterId, permits: u32);
+    fn leave(&self, id: WaiterId, permits: u64);
 }
 
 /// The future of [`Semaphore::acquire`](crate::Semaphore::acquire) and the other methods that wait. `S` derefs to the
@@ -41,7 +42,7 @@ pub trait Queued {
 pub struct Acquire<S: Deref<Target: Queued>> {
     /// `None` once the future has completed.
     pub(super) source: Option<S>,
-    pub(super) permits: u32,
+    pub(super) permits: u64,
     /// The place in the queue, if a poll had to wait.
     pub(super) id: Option<WaiterId>,
 }
@@ -51,10 +52,10 @@ type Taken<S> = (S, <<S as Deref>::Target as Queued>::Found);
 
 impl<S: Deref<Target: Queued>> Acquire<S> {
     #[inline]
-    pub(crate) fn of(source: S, permits: u32) -> Self {
+    pub(crate) fn of(source: S, permits: u64) -> Self {
         Self {
             source: Some(source),
-            permits,
+            permits: requested(permits),
             id: None,
         }
     }

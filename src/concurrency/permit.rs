@@ -32,7 +32,7 @@ pub struct Permit<S: Deref<Target: PermitSource>> {
 
 impl<S: Deref<Target: PermitSource>> Permit<S> {
     #[inline]
-    pub(crate) fn new(semaphore: S, permits: u32) -> Self {
+    pub(crate) fn new(semaphore: S, permits: u64) -> Self {
         Self {
             semaphore,
             count: permits as usize,

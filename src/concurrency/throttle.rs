@@ -8,7 +8,7 @@ use super::pool::{self, Pool};
 use super::{Acquire, Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
-use crate::throttle::{Cost, Inspect, Weighted, handles, units};
+use crate::throttle::{Cost, Inspect, Weighted, handles};
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
 
@@ -31,7 +31,6 @@ handles! {
         #[inline]
         #[track_caller]
         fn cost(&self, n: u64) -> Cost<Self> {
-            let _: u32 = units(n);
             Cost::new(Clone::clone(self), n)
         }
 
@@ -41,7 +40,7 @@ handles! {
 
         fn max_units(&self) -> u64 {
             let permits = u64::try_from(self.permits()).unwrap_or(u64::MAX);
-            permits.clamp(1, u32::MAX.into())
+            permits.max(1)
         }
     }
 }
@@ -50,14 +49,14 @@ handles! {
     impl [] Throttle, TryThrottle for Cost<Semaphore> {
         #[inline]
         fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            let permits = units(self.cost);
+            let permits = self.cost;
             self.throttle.try_take(permits)?;
             Ok(Permit::new(Clone::clone(&self.throttle), permits))
         }
 
         #[inline]
         fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::of(Clone::clone(&self.throttle), units(self.cost)))
+            Waiting::new(Acquire::of(Clone::clone(&self.throttle), self.cost))
         }
     }
 }
@@ -101,8 +100,8 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn cost(&self, n: u32) -> Cost<&Self> {
-        Cost::new(self, n.into())
+    pub fn cost(&self, n: u64) -> Cost<&Self> {
+        Cost::new(self, n)
     }
 
     /// Returns this semaphore as a [`Throttle`] whose entries take `n` permits each, all at once.
@@ -121,7 +120,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn cost_owned(self: Arc<Self>, n: u32) -> Cost<Arc<Self>> {
-        Cost::new(self, n.into())
+    pub fn cost_owned(self: Arc<Self>, n: u64) -> Cost<Arc<Self>> {
+        Cost::new(self, n)
     }
 }

@@ -163,8 +163,8 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
 /// The limit that a [`Keyed`](crate::Keyed) has for each key: a [`RateLimiter`](crate::RateLimiter),
 /// a [`Semaphore`](crate::Semaphore) or a [`Gate`](crate::Gate).
 ///
-/// Its permit is a [`Charge`](crate::rate::Charge), an [`OwnedPermit`](crate::semaphore::OwnedPermit) or `()`, and its
-/// cost a `u64`, or a `u32` for semaphores. Only this crate implements it.
+/// Its permit is a [`Charge`](crate::rate::Charge), an [`OwnedPermit`](crate::semaphore::OwnedPermit) or `()`. Only this
+/// crate implements it.
 pub trait Kind: Settle {}
 
 impl<T: Settle> Kind for T {}

@@ -28,7 +28,6 @@ pub struct GateSlot {
 /// The state of a map is a gate that is never blocked, with the clock of all keys.
 impl KeyLimit for Gate {
     type Permit = ();
-    type Cost = u64;
     /// Whether a new key is open. It always is.
     type Setting = bool;
     type Limiter = Self;

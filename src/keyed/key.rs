@@ -59,7 +59,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     #[inline(always)]
     #[doc(alias = "check_key")]
     pub fn try_acquire(&self) -> Result<T::Permit, AcquireError> {
-        self.try_acquire_many(1.into())
+        self.try_acquire_many(1)
     }
 
     /// Charges `n`, or takes `n` permits of the key, without waiting.
@@ -69,7 +69,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     /// The errors of [`try_acquire`](Self::try_acquire).
     #[inline(always)]
     #[doc(alias = "check_key_n")]
-    pub fn try_acquire_many(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
+    pub fn try_acquire_many(&self, n: u64) -> Result<T::Permit, AcquireError> {
         // Nearly every call needs only this: one hash, one reading of the clock, one lock.
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
@@ -96,7 +96,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         shard: MutexGuard<'_, Shard<Q::Owned, T>>,
         hash: u32,
         now: Tick,
-        n: T::Cost,
+        n: u64,
     ) -> Result<T::Permit, AcquireError> {
         let map = self.map();
         let decided = map.with_absent(
@@ -116,7 +116,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         &self,
         decided: Decided<T>,
         hash: u32,
-        n: T::Cost,
+        n: u64,
     ) -> Result<T::Permit, AcquireError> {
         match decided {
             Decided::Admitted(permit) => Ok(permit),
@@ -163,7 +163,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     #[doc(alias = "until_key_ready")]
     #[doc(alias = "until_key_ready_with_jitter")]
     pub fn acquire(&self) -> Waiting<Acquire<'a, T, Q, S>> {
-        self.acquire_many(1.into())
+        self.acquire_many(1)
     }
 
     /// Waits in the queue of the key, and charges `n` or takes `n` permits, all at once.
@@ -174,7 +174,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     #[inline]
     #[doc(alias = "until_key_n_ready")]
     #[doc(alias = "until_key_n_ready_with_jitter")]
-    pub fn acquire_many(&self, n: T::Cost) -> Waiting<Acquire<'a, T, Q, S>> {
+    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<'a, T, Q, S>> {
         Waiting::new(Acquire(State::New(self.clone(), n)))
     }
 
@@ -184,7 +184,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     }
 
     /// Takes a permit now, refuses, or returns the limiter that decides the call.
-    fn decide(&self, hash: u32, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
+    fn decide(&self, hash: u32, cost: u64, waits: bool) -> Result<Decided<T>, AcquireError> {
         let map = self.map();
         map.with_entry(
             self.key(),
@@ -197,7 +197,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     fn take_or_decide(
         map: &Map<Q::Owned, T, S>,
         mut entry: LockedEntry<'_, T>,
-        cost: T::Cost,
+        cost: u64,
         now: Tick,
         waits: bool,
     ) -> Result<Decided<T>, AcquireError> {
@@ -267,7 +267,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
 pub struct Acquire<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(State<'a, T, Q, S>);
 
 enum State<'a, T: Kind, Q: ToOwned + ?Sized, S> {
-    New(Key<'a, T, Q, S>, T::Cost),
+    New(Key<'a, T, Q, S>, u64),
     Waiting(EnterLimiter<T>),
     Over,
 }

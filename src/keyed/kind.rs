@@ -23,8 +23,6 @@ use crate::{Throttle, TryThrottle};
 pub trait KeyLimit: Sized + 'static {
     /// The permit of an admitted caller.
     type Permit;
-    /// The type of a cost: `u32` for permits, and `u64` otherwise.
-    type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
     /// The user's setting for a key: its quota, or its number of permits.
     type Setting: Copy + PartialEq + fmt::Display;
     /// A shared handle of a limit, which an entry has in common with its waiters and holders.
@@ -149,7 +147,7 @@ pub trait KeyLimit: Sized + 'static {
     fn decide_absent(
         _map: &Self::MapState,
         _shard: &Self::ShardState,
-        _cost: Self::Cost,
+        _cost: u64,
         _now: Tick,
     ) -> Option<Result<Decided<Self>, AcquireError>> {
         None
@@ -159,7 +157,7 @@ pub trait KeyLimit: Sized + 'static {
     fn take(
         map: &Self::MapState,
         entry: &mut LockedEntry<'_, Self>,
-        cost: Self::Cost,
+        cost: u64,
         now: Tick,
     ) -> Option<Self::Permit>;
 
@@ -168,7 +166,7 @@ pub trait KeyLimit: Sized + 'static {
     fn decide(
         map: &Self::MapState,
         entry: LockedEntry<'_, Self>,
-        cost: Self::Cost,
+        cost: u64,
         waits: bool,
     ) -> Result<Decided<Self>, AcquireError>;
 

@@ -30,7 +30,6 @@ pub struct PermitSlot {
 /// [`set_permits`](Keyed::set_permits) finds the key there, or the key finds the new limit here.
 impl KeyLimit for Semaphore {
     type Permit = OwnedPermit;
-    type Cost = u32;
     type Setting = usize;
     type Limiter = Arc<Self>;
     type MapState = Self;
@@ -96,7 +95,7 @@ impl KeyLimit for Semaphore {
     }
 
     #[inline]
-    fn take(_: &Self, entry: &mut LockedEntry<'_, Self>, n: u32, _: Tick) -> Option<OwnedPermit> {
+    fn take(_: &Self, entry: &mut LockedEntry<'_, Self>, n: u64, _: Tick) -> Option<OwnedPermit> {
         let semaphore = &entry.slot.semaphore;
         semaphore.try_take(n).ok()?;
         Some(OwnedPermit::new(Arc::clone(semaphore), n))
@@ -105,7 +104,7 @@ impl KeyLimit for Semaphore {
     fn decide(
         _: &Self,
         entry: LockedEntry<'_, Self>,
-        n: u32,
+        n: u64,
         waits: bool,
     ) -> Result<Decided<Self>, AcquireError> {
         let semaphore = Arc::clone(&entry.slot.semaphore);

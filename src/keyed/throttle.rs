@@ -6,7 +6,7 @@ use super::key::Acquire;
 use super::{Key, Kind};
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
-use crate::throttle::{Cost, Inspect, Polling, Weighted, handles, units};
+use crate::throttle::{Cost, Inspect, Polling, Weighted, handles};
 use crate::wait::Waiting;
 use crate::{Throttle, TryThrottle};
 
@@ -41,12 +41,12 @@ handles! {
     cost ['a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher] Key<'a, T, Q, S> {
         #[inline]
         fn try_enter(&self) -> Result<T::Permit, AcquireError> {
-            self.throttle.try_acquire_many(units(self.cost))
+            self.throttle.try_acquire_many(self.cost)
         }
 
         #[inline]
         fn enter(&self) -> Waiting<Self::Enter> {
-            self.throttle.acquire_many(units(self.cost))
+            self.throttle.acquire_many(self.cost)
         }
     }
 }
@@ -57,7 +57,7 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     #[inline]
     #[track_caller]
     fn cost(&self, n: u64) -> Cost<Self> {
-        Key::cost(self, units(n))
+        Key::cost(self, n)
     }
 
     fn settle(&self, permit: T::Permit, used: u64) {
@@ -99,7 +99,7 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, T, Q, S> 
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn cost(&self, n: T::Cost) -> Cost<Self> {
-        Cost::new(self.clone(), n.into())
+    pub fn cost(&self, n: u64) -> Cost<Self> {
+        Cost::new(self.clone(), n)
     }
 }

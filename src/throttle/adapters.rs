@@ -44,10 +44,8 @@ pub trait Weighted: Throttle {
     /// itself. If the throttle can be tried without a wait, so can its `Many`; the bound is
     /// `Weighted<Many: TryThrottle>`.
     ///
-    /// # Panics
-    ///
-    /// Panics if the type of the throttle cannot count `n`, which is above `u32::MAX` for
-    /// semaphores. [`max_units`](Self::max_units) is never above that.
+    /// A throttle whose own type cannot count `n` panics; its [`max_units`](Self::max_units) is never above what it can
+    /// count. Those of this crate count any `n`.
     fn cost(&self, n: u64) -> Self::Many;
 
     /// Returns the unused part of the units that were taken. It never blocks: a throttle that needs input or

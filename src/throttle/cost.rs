@@ -115,13 +115,3 @@ where
         self.throttle.inspect(permit, each);
     }
 }
-
-/// Converts a number of units to the type of their throttle.
-#[inline]
-#[track_caller]
-pub(crate) fn units<N: TryFrom<u64>>(n: u64) -> N {
-    match N::try_from(n) {
-        Ok(units) => units,
-        Err(_) => panic!("the throttle cannot count {n} units at once"),
-    }
-}

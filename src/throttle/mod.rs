@@ -19,7 +19,6 @@ pub use self::adapters::{Adaptive, Inspect, Weighted};
 pub use self::all::All;
 pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;
-pub(crate) use self::cost::units;
 pub use self::gated::Gated;
 pub(crate) use self::handles::handles;
 pub use self::per_call::{PerCall, ThrottleExt};

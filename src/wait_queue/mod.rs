@@ -69,9 +69,9 @@ impl Units for () {
     }
 }
 
-impl Units for u32 {
+impl Units for u64 {
     fn units(self) -> u64 {
-        self.into()
+        self
     }
 }
 

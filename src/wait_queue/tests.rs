@@ -24,12 +24,6 @@ fn waker() -> Waker {
     Waker::from(Arc::new(Counter::default()))
 }
 
-impl Units for u64 {
-    fn units(self) -> u64 {
-        self
-    }
-}
-
 impl Units for usize {
     fn units(self) -> u64 {
         self as u64
@@ -79,7 +73,7 @@ fn waiters_are_served_in_the_order_in_which_they_joined() {
 
 #[test]
 fn an_empty_line_has_no_head_to_serve() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     assert_eq!(line.head(), None);
     assert!(line.grant_head().is_none());
     assert!(line.keep_head(0).is_none());
@@ -87,7 +81,7 @@ fn an_empty_line_has_no_head_to_serve() {
 
 #[test]
 fn a_waiter_finds_out_that_it_left_another_waker() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     let (first, second) = (waker(), waker());
     let ticket = line.push(1, first.clone());
     let stored = line.waker(&ticket).unwrap();
@@ -107,7 +101,7 @@ fn a_waiter_finds_out_that_it_left_another_waker() {
 
 #[test]
 fn a_ticket_is_not_taken_for_a_later_one_in_the_same_slot() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     let old = line.push(1, waker());
     line.grant_head();
     let new = line.push(2, waker());
@@ -126,7 +120,7 @@ fn a_ticket_is_not_taken_for_a_later_one_in_the_same_slot() {
 #[test]
 fn no_waker_is_called_by_the_line() {
     let counter = Arc::new(Counter::default());
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     let settled = line.push(1, Waker::from(Arc::clone(&counter)));
     let granted = line.push(1, Waker::from(Arc::clone(&counter)));
     let left = line.push(1, Waker::from(Arc::clone(&counter)));
@@ -225,7 +219,7 @@ fn refuse_above_where_nobody_requests_more_takes_no_walk() {
 #[test]
 fn take_refused_after_the_waiter_has_left_drops_its_waker() {
     let counter = Arc::new(Counter::default());
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     let id = line.push(2, Waker::from(Arc::clone(&counter)));
     line.refuse_above(1, 0);
     assert!(matches!(leave(&mut line, id), Left::Kept(0)));
@@ -317,7 +311,7 @@ proptest! {
     }
 }
 
-fn fill_and_drain(line: &mut WaitQueue<u32>, count: u64) {
+fn fill_and_drain(line: &mut WaitQueue<u64>, count: u64) {
     let first = line.last_number() + 1;
     (0..count).for_each(|_| {
         line.push(1, Waker::noop().clone());
@@ -331,18 +325,18 @@ fn fill_and_drain(line: &mut WaitQueue<u32>, count: u64) {
 
 #[test]
 fn a_waiter_of_a_long_line_costs_at_most_48_bytes() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     (0..10_000).for_each(|_| {
         line.push(1, waker());
     });
-    let heads = line.chunks.capacity() * size_of::<Chunk<u32>>();
-    let places = line.chunks.len() * size_of::<Slots<u32>>();
+    let heads = line.chunks.capacity() * size_of::<Chunk<u64>>();
+    let places = line.chunks.len() * size_of::<Slots<u64>>();
     assert!(heads + places <= 48 * 10_000, "{heads} + {places} bytes");
 }
 
 #[test]
 fn a_line_that_never_empties_allocates_nothing_once_warm() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     (0..100).for_each(|_| {
         line.push(1, waker());
     });
@@ -356,7 +350,7 @@ fn a_line_that_never_empties_allocates_nothing_once_warm() {
 
 #[test]
 fn those_who_leave_make_room_also_behind_a_head_that_stays() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     line.push(1, waker());
     for _ in 0..10_000 {
         let id = line.push(1, waker());
@@ -370,7 +364,7 @@ fn those_who_leave_make_room_also_behind_a_head_that_stays() {
 /// Found by mutation: a chunk that was out of the chain was never used again.
 #[test]
 fn a_chunk_in_which_something_was_kept_is_used_again() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     let first = line.push(1, waker());
     line.keep_head(1).unwrap();
     for _ in 0..1000 {
@@ -387,7 +381,7 @@ fn a_chunk_in_which_something_was_kept_is_used_again() {
 
 #[test]
 fn one_small_filling_after_a_large_one_frees_nothing() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     fill_and_drain(&mut line, 10_000);
     let allocated = line.chunks.len();
     assert_eq!(allocated, 10_000_usize.div_ceil(SIZE));
@@ -397,7 +391,7 @@ fn one_small_filling_after_a_large_one_frees_nothing() {
 
 #[test]
 fn memory_comes_back_after_some_small_fillings() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     fill_and_drain(&mut line, 10_000);
     let allocated = line.chunks.len();
     (0..12).for_each(|_| fill_and_drain(&mut line, 1));
@@ -410,7 +404,7 @@ fn memory_comes_back_after_some_small_fillings() {
 /// The caller that empties the queue does it under the lock.
 #[test]
 fn reset_after_a_long_queue_frees_a_bounded_number_of_chunks() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     fill_and_drain(&mut line, 100_000);
     let mut allocated = line.chunks.len();
     for _ in 0..150 {
@@ -423,7 +417,7 @@ fn reset_after_a_long_queue_frees_a_bounded_number_of_chunks() {
 
 #[test]
 fn a_place_of_a_chunk_that_was_given_back_holds_nobody() {
-    let mut line = WaitQueue::<u32>::new();
+    let mut line = WaitQueue::<u64>::new();
     let id = (0..10_000).map(|_| line.push(1, waker())).last().unwrap();
     while line.grant_head().is_some() {}
     (0..100).for_each(|_| fill_and_drain(&mut line, 1));

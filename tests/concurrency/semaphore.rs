@@ -99,9 +99,9 @@ fn the_largest_limit_is_counted_exactly() {
         (semaphore.permits(), semaphore.available_permits()),
         (MAX, MAX)
     );
-    // One permit of more than the limit of a single request holds them.
-    let mut permit = semaphore.try_acquire_many(u32::MAX).unwrap();
-    let mut waited = Waiter::new(semaphore.acquire_many(u32::MAX));
+    // One permit of more than a `u32` can count holds them.
+    let mut permit = semaphore.try_acquire_many(MOST as u64).unwrap();
+    let mut waited = Waiter::new(semaphore.acquire_many(MOST as u64));
     permit.merge(waited.granted());
     assert_eq!(permit.count(), 2 * MOST);
     assert_eq!(semaphore.available_permits(), MAX - 2 * MOST);

@@ -85,7 +85,7 @@ fn tries_and_waits_never_exceed_the_limit_and_lose_nothing_that_is_dropped_or_fo
         };
         on_threads(4, |random| {
             for _ in 0..3000 {
-                let cost = 1 + random.below(LIMIT);
+                let cost = u64::from(1 + random.below(LIMIT));
                 let mut acquire = semaphore.acquire_many(cost);
                 match random.below(4) {
                     0 => pass(semaphore.try_acquire_many(cost), true),
@@ -148,7 +148,10 @@ fn the_limit_holds_while_it_moves() {
         });
         on_threads(4, |random| {
             for _ in 0..3000 {
-                match semaphore.acquire_many(1 + random.below(LIMITS)).wait() {
+                match semaphore
+                    .acquire_many(u64::from(1 + random.below(LIMITS)))
+                    .wait()
+                {
                     Ok(permit) => gauge.pass(permit.count()),
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
@@ -170,7 +173,7 @@ fn waits_that_time_out_lose_nothing() {
     let gauge = Gauge::new(LIMIT as usize);
     on_threads(4, |random| {
         for _ in 0..500 {
-            let acquire = semaphore.acquire_many(1 + random.below(LIMIT));
+            let acquire = semaphore.acquire_many(u64::from(1 + random.below(LIMIT)));
             let duration = Duration::from_micros(u64::from(random.below(50)));
             match acquire.timeout(duration).wait() {
                 Ok(permit) => gauge.pass(permit.count()),
@@ -210,7 +213,7 @@ fn waits_that_are_cancelled_lose_nothing() {
             for _ in 0..1000 {
                 let token = CancellationToken::new();
                 *slot.lock().unwrap() = token.clone();
-                let acquire = semaphore.acquire_many(1 + random.below(LIMIT));
+                let acquire = semaphore.acquire_many(u64::from(1 + random.below(LIMIT)));
                 match acquire.cancel_on(&token).wait() {
                     Ok(permit) => gauge.pass(permit.count()),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Cancelled),

@@ -151,7 +151,7 @@ proptest! {
             }
             // A key that never came before.
             let new = 1000 + at as u32;
-            match users.key(&new).try_acquire_many(PERMITS as u32) {
+            match users.key(&new).try_acquire_many(PERMITS as u64) {
                 Ok(permit) => {
                     let semaphore = permit.semaphore();
                     prop_assert_eq!(semaphore.permits(), PERMITS);

@@ -9,7 +9,6 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fmt::Debug;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -328,7 +327,6 @@ struct Told<T: Each> {
 
 impl<T: Each> Told<T>
 where
-    T::Cost: FromStr + From<u32>,
     T::Permit: Debug,
 {
     fn new(setup: &str) -> Self {
@@ -366,8 +364,8 @@ where
         }
     }
 
-    fn cost(words: &mut Words<'_>) -> T::Cost {
-        words.maybe().unwrap_or_else(|| 1.into())
+    fn cost(words: &mut Words<'_>) -> u64 {
+        words.maybe().unwrap_or(1)
     }
 
     /// Makes a call in the notation of the rows.
@@ -498,7 +496,6 @@ fn tokio_clock() -> Clock {
 
 fn run<T: Each>(row: &Row) -> Result<(), Infallible>
 where
-    T::Cost: FromStr + From<u32>,
     T::Permit: Debug,
 {
     let told = RefCell::new(Told::<T>::new(&row.setup));

@@ -33,7 +33,7 @@ use crate::{Observed, ObservedPermit, Observer};
 /// future drops the permit. The cost is that of [`try_enter`](TryThrottle::try_enter) of the twin, and of the calls of the observer.
 ///
 /// Readers and writers ask in the same [chunks](Weighted::chunk_units) as with the twin, and may ask for more than the whole
-/// limit, up to 2^32 - 1 units. [`Inspect`] shows no limit, so that a response has no headers of a limit that is not in
+/// limit. [`Inspect`] shows no limit, so that a response has no headers of a limit that is not in
 /// force.
 ///
 /// # Examples
@@ -149,10 +149,9 @@ impl<T: Weighted<Many: TryThrottle> + TryThrottle, O: Observer + Clone> Weighted
         }
     }
 
-    /// Returns the twin's number or the most that the cost of any throttle can be, whichever is more: no
-    /// adapter refuses a caller in place of the twin.
+    /// No adapter refuses a caller in place of the twin.
     fn max_units(&self) -> u64 {
-        self.twin.max_units().max(u32::MAX.into())
+        u64::MAX
     }
 
     fn chunk_units(&self) -> u64 {

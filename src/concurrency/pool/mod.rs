@@ -707,11 +707,11 @@ impl<T> Queued for Pool<T> {
     type Found = Option<T>;
 
     #[inline]
-    fn take_now(&self, _: u32) -> Option<Option<T>> {
+    fn take_now(&self, _: u64) -> Option<Option<T>> {
         lock(&self.state).try_take().ok()
     }
 
-    fn join(&self, _: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Option<T>> {
+    fn join(&self, _: u64, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Option<T>> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut state = lock(&self.state);
@@ -731,7 +731,7 @@ impl<T> Queued for Pool<T> {
         }
     }
 
-    fn leave(&self, id: WaiterId, _: u32) {
+    fn leave(&self, id: WaiterId, _: u64) {
         let mut state = lock(&self.state);
         let waker = state.waiters.withdraw(&id);
         let granted = match waker {

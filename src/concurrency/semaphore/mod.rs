@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 pub use self::permit::OwnedPermit;
 use self::permit_state::PermitState;
+pub(super) use self::permit_state::requested;
 use super::idle::Drains;
 use super::{Acquire, Permit, WaitIdle};
 use crate::debug::debug_as;
@@ -126,7 +127,7 @@ pub struct Semaphore {
 pub struct Queues {
     /// The waiters for permits. Nothing is kept for one that was granted; one that was refused finds
     /// in its slot [why](protocol).
-    permits: WaitQueue<u32>,
+    permits: WaitQueue<u64>,
     /// The waiters for the moment at which all permits have been returned.
     idle: WaitQueue<()>,
     /// The number of the last of these waiters that was in the queue at a moment when all permits had been
@@ -201,7 +202,7 @@ impl Semaphore {
 /// A permit that borrows the semaphore cannot outlive it. To move a permit into a task or a thread,
 /// take an owned one, or put the semaphore in a `static`: its permits are `Permit<&'static Semaphore>`.
 ///
-/// The number of permits in one request is a `u32`; limits are `usize`.
+/// The number of permits in one request is a `u64`, so that it may be a number of bytes; limits are `usize`.
 ///
 /// Requesting zero permits completes immediately unless the semaphore is closed.
 impl Semaphore {
@@ -264,7 +265,7 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many(&self, n: u32) -> Waiting<Acquire<&Self>> {
+    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<&Self>> {
         Waiting::new(Acquire::of(self, n))
     }
 
@@ -342,7 +343,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire_many(&self, n: u32) -> Result<Permit<&Self>, AcquireError> {
+    pub fn try_acquire_many(&self, n: u64) -> Result<Permit<&Self>, AcquireError> {
         Permit::try_new(self, n)
     }
 

@@ -24,7 +24,7 @@ impl OwnedPermit {
         };
         let queues = lock(&semaphore.queues);
         let state = semaphore.state.load();
-        let fits = waiter.permits as usize == self.count && state.free >= 0 && !state.closed;
+        let fits = waiter.permits == self.count as u64 && state.free >= 0 && !state.closed;
         let is_alone = queues.permits.len() == 1 && queues.permits.cost(id).is_some();
         Arc::ptr_eq(semaphore, &self.semaphore) && fits && is_alone
     }
@@ -75,7 +75,7 @@ impl<S: Deref<Target = Semaphore>> Acquire<S> {
     /// # }
     /// ```
     #[inline]
-    pub fn new(semaphore: S, permits: u32) -> Self {
+    pub fn new(semaphore: S, permits: u64) -> Self {
         Self::of(semaphore, permits)
     }
 
@@ -142,7 +142,7 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_new(semaphore: S, permits: u32) -> Result<Self, AcquireError> {
+    pub fn try_new(semaphore: S, permits: u64) -> Result<Self, AcquireError> {
         semaphore.try_take(permits)?;
         Ok(Self::new(semaphore, permits))
     }

@@ -87,7 +87,7 @@ impl PermitState {
     /// Takes permits if they are free, there are no waiters, and the semaphore is open. A failure
     /// writes nothing.
     #[inline]
-    pub(super) fn try_take(&self, permits: u32) -> bool {
+    pub(super) fn try_take(&self, permits: u64) -> bool {
         let need = need(permits);
         let take = |seen| (seen >= need && seen & (CLOSED | QUEUED) == 0).then(|| seen - need);
         self.update(Ordering::Acquire, take).is_ok()
@@ -103,7 +103,7 @@ impl PermitState {
 
     /// Sets `QUEUED` and `NOTICE`, unless the permits have become free. Call it only under the
     /// lock.
-    pub(super) fn announce(&self, permits: u32) -> bool {
+    pub(super) fn announce(&self, permits: u64) -> bool {
         let need = need(permits);
         let announce = |seen| (seen < need).then_some(seen | QUEUED | NOTICE);
         self.update(Ordering::Relaxed, announce).is_ok()
@@ -153,14 +153,22 @@ impl PermitState {
     }
 }
 
-/// Returns the least value of the word with which `permits` can be taken. On a platform where a
-/// `u32` can exceed the limit, this may be a value that the word never has.
+/// Returns the least value of the word with which this [request](requested) can be served.
 #[inline]
-fn need(permits: u32) -> isize {
-    match usize::try_from(permits) {
-        Ok(permits) if permits <= MAX_PERMITS => permits as isize * PERMIT,
-        _ => isize::MAX,
-    }
+fn need(permits: u64) -> isize {
+    debug_assert!(
+        permits <= MAX_PERMITS as u64 + 1,
+        "{permits} were requested"
+    );
+    permits as isize * PERMIT
+}
+
+/// Returns a number of permits that the word can be compared with. Above the largest limit this is one more than
+/// that, which is never free. It is called where a request enters, so that it costs nothing where the number is a
+/// constant.
+#[inline(always)]
+pub(in crate::concurrency) fn requested(permits: u64) -> u64 {
+    permits.min(MAX_PERMITS as u64 + 1)
 }
 
 #[cfg(test)]

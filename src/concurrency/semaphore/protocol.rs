@@ -29,7 +29,7 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::{Queues, Semaphore};
+use super::{Queues, Semaphore, requested};
 use crate::concurrency::acquire::Queued;
 use crate::concurrency::idle::Drains;
 use crate::concurrency::permit::PermitSource;
@@ -41,7 +41,7 @@ use crate::wait_queue::{WaitQueue, WaiterId, WakeList, lock_if_served, serve_and
 
 /// The reason that is kept for a waiter that was refused because the semaphore was closed. Any other value is
 /// the limit that the request exceeded, which is never 0.
-const CLOSED: u32 = 0;
+const CLOSED: u64 = 0;
 
 /// Taking and returning permits without a guard, for throttles whose own permits return them, and for permits that are
 /// kept as numbers.
@@ -66,7 +66,8 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
+    pub fn try_take(&self, permits: u64) -> Result<(), AcquireError> {
+        let permits = requested(permits);
         if self.state.try_take(permits) {
             Ok(())
         } else {
@@ -80,6 +81,10 @@ impl Semaphore {
     /// Whoever returns more than that admits more callers than the limit. To change the limit, use
     /// [`set_permits`](Self::set_permits) or [`add_permits`](Self::add_permits).
     ///
+    /// # Panics
+    ///
+    /// Panics if `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS); then nothing has changed.
+    ///
     /// # Examples
     ///
     /// ```
@@ -90,13 +95,18 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn release(&self, permits: u32) {
+    #[track_caller]
+    pub fn release(&self, permits: u64) {
+        assert!(
+            permits <= Self::MAX_PERMITS as u64,
+            "nobody has taken {permits} permits, see MAX_PERMITS"
+        );
         self.give_back(permits as usize);
     }
 
     /// Handles a failed attempt to take permits: returns the error, if it is one.
     #[cold]
-    fn refuse(&self, permits: u32) -> Result<(), AcquireError> {
+    fn refuse(&self, permits: u64) -> Result<(), AcquireError> {
         self.check_possible(permits)?;
         match permits {
             0 => Ok(()),
@@ -106,11 +116,11 @@ impl Semaphore {
 
     /// Returns an error if `permits` cannot be acquired even by waiting: the semaphore is closed, or
     /// they exceed the limit. A limit of 0 is a pause, not a capacity.
-    fn check_possible(&self, permits: u32) -> Result<(), AcquireError> {
+    fn check_possible(&self, permits: u64) -> Result<(), AcquireError> {
         let limit = self.permits();
         if self.state.load().closed {
             Err(AcquireError::new(ErrorKind::Closed))
-        } else if limit != 0 && usize::try_from(permits).is_ok_and(|permits| permits > limit) {
+        } else if limit != 0 && permits > limit as u64 {
             Err(AcquireError::exceeds_capacity(limit as u64))
         } else {
             Ok(())
@@ -149,12 +159,12 @@ impl Queued for Semaphore {
     type Found = ();
 
     #[inline]
-    fn take_now(&self, permits: u32) -> Option<()> {
+    fn take_now(&self, permits: u64) -> Option<()> {
         self.state.try_take(permits).then_some(())
     }
 
     #[inline(never)]
-    fn join(&self, permits: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
+    fn join(&self, permits: u64, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut queues = lock(&self.queues);
@@ -186,7 +196,7 @@ impl Queued for Semaphore {
         }
     }
 
-    fn leave(&self, id: WaiterId, permits: u32) {
+    fn leave(&self, id: WaiterId, permits: u64) {
         let mut queues = lock(&self.queues);
         let waker = queues.permits.withdraw(&id);
         if waker.is_none() && queues.collect(&id).is_ok() {
@@ -239,8 +249,7 @@ impl Semaphore {
             let Some((number, cost)) = queues.permits.head() else {
                 break;
             };
-            // On a platform where this does not fit, no limit is that high.
-            let need = isize::try_from(cost).unwrap_or(isize::MAX);
+            let need = cost as isize;
             let served = if seen.closed {
                 queues.permits.keep_head(CLOSED)
             } else if need <= free {
@@ -275,7 +284,7 @@ impl Queues {
         match self.permits.collect(id) {
             None => Ok(()),
             Some(CLOSED) => Err(AcquireError::new(ErrorKind::Closed)),
-            Some(limit) => Err(AcquireError::exceeds_capacity(limit.into())),
+            Some(limit) => Err(AcquireError::exceeds_capacity(limit)),
         }
     }
 }

@@ -146,7 +146,7 @@ impl Semaphore {
         let limit = self.permits();
         if limit > 0 && !self.is_closed() {
             // A limit below a request fits.
-            queues.permits.refuse_above(limit as u64, limit as u32);
+            queues.permits.refuse_above(limit as u64, limit as u64);
         }
         serve_and_wake(&self.queues, queues, |queues, batch| {
             queues.permits.take_refused(batch);

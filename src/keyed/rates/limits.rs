@@ -262,7 +262,6 @@ impl Rates {
 
 impl KeyLimit for RateLimiter {
     type Permit = Charge;
-    type Cost = u64;
     type Setting = Quota;
     type Limiter = Arc<Self>;
     type MapState = Rates;

@@ -36,7 +36,7 @@ struct World<'a> {
 
 fn composition<'a>(semaphores: &'a [Semaphore], asks: &Asks) -> Composition<'a> {
     let [a, b, c, d] =
-        asks.map(|ask| ask.map(|(semaphore, permits)| semaphores[semaphore].cost(permits)));
+        asks.map(|ask| ask.map(|(semaphore, permits)| semaphores[semaphore].cost(permits.into())));
     all((a, b, c, d))
 }
 

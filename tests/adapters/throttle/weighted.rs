@@ -15,7 +15,6 @@ use tollgate::{
 };
 use tollgate_observe::Observed;
 
-use crate::support::foreign::panic_message;
 use crate::support::{Waiter, assert_at_rest, kind};
 
 const QUOTA: Quota = Quota::per_hour(1).burst(10);
@@ -191,7 +190,7 @@ fn max_units_is_the_burst_the_limit_or_unbounded() {
     semaphore.set_permits(3);
     assert_eq!((&semaphore).max_units(), 3);
     let large = Semaphore::new(Semaphore::MAX_PERMITS);
-    assert_eq!((&large).max_units(), u64::from(u32::MAX));
+    assert_eq!((&large).max_units(), Semaphore::MAX_PERMITS as u64);
     let slots = Keyed::<u8, _>::semaphores(4);
     assert_eq!(slots.key(&7).max_units(), 4);
 
@@ -272,19 +271,53 @@ fn chunk_units_of_permits_is_half_of_the_limit() {
     assert_eq!(None::<&RateLimiter>.chunk_units(), u64::MAX);
 }
 
+#[cfg(target_pointer_width = "64")]
 #[test]
-fn cost_of_more_than_the_type_can_count_panics_with_the_number() {
-    let semaphore = Semaphore::new(1);
-    let many = u64::from(u32::MAX) + 1;
-    let expected = format!("the throttle cannot count {many} units at once");
-    let borrowed = panic_message(|| drop(Weighted::cost(&&semaphore, many)));
-    let slots = Keyed::<u8, _>::semaphores(1);
-    let of_a_key = panic_message(|| drop(Weighted::cost(&slots.key(&7), many)));
+fn cost_of_a_semaphore_may_be_larger_than_four_gigabytes() {
+    const GIGABYTE: u64 = 1 << 30;
+    let memory = Semaphore::new(16 * GIGABYTE as usize);
+    assert_eq!((&memory).max_units(), 16 * GIGABYTE);
+    let held = memory.try_acquire_many(10 * GIGABYTE).unwrap();
+    assert_eq!(held.count() as u64, 10 * GIGABYTE);
+    // The lower 32 bits of both are zero.
+    assert!(memory.cost(8 * GIGABYTE).try_acquire().is_err());
+    let mut waiting = Waiter::parked(memory.acquire_many(8 * GIGABYTE));
+    let mut behind = Waiter::parked(memory.acquire());
+    drop(held);
+    drop((waiting.granted(), behind.granted()));
+
+    let per_user = Keyed::<u8, _>::semaphores(16 * GIGABYTE as usize);
+    let user = per_user.key(&7);
+    let most = user.try_acquire_many(16 * GIGABYTE).unwrap();
+    assert!(user.try_acquire().is_err());
+    drop(most);
+    assert_at_rest(&memory, 16 * GIGABYTE as usize);
+}
+
+#[test]
+fn cost_above_every_limit_is_refused_and_takes_nothing() {
+    let semaphore = Semaphore::new(Semaphore::MAX_PERMITS);
+    let slots = Keyed::<u8, _>::semaphores(8);
+    for many in [
+        Semaphore::MAX_PERMITS as u64 + 1,
+        u64::MAX / 8 + 1,
+        u64::MAX - 7,
+        u64::MAX,
+    ] {
+        let tried = kind(Weighted::cost(&&semaphore, many).try_enter());
+        let waited = Waiter::new(semaphore.acquire_many(many)).refused();
+        let of_a_key = kind(slots.key(&7).try_acquire_many(many));
+        assert_eq!([tried, waited, of_a_key], [ErrorKind::ExceedsCapacity; 3]);
+    }
+    // A pause is no capacity: it waits.
+    let paused = Semaphore::new(0);
+    drop(Waiter::parked(paused.acquire_many(u64::MAX)));
     assert_eq!(
-        [borrowed, of_a_key],
-        [Some(expected.clone()), Some(expected)]
+        kind(paused.try_acquire_many(u64::MAX)),
+        ErrorKind::NoPermits
     );
-    assert_at_rest(&semaphore, 1);
+    assert_at_rest(&semaphore, Semaphore::MAX_PERMITS);
+    assert_at_rest(&paused, 0);
 }
 
 const SIX_A_MINUTE: Quota = Quota::per_minute(6).burst(3);

@@ -226,7 +226,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    fn acquire(&mut self, cost: u32, ends: Ends) -> Tested {
+    fn acquire(&mut self, cost: u64, ends: Ends) -> Tested {
         let wait = self.semaphore.enter_many(cost);
         let mut waiter = Waiter::new(self.ends.around(wait, &ends));
         let name = self.model.acquire(cost as usize, ends);

@@ -37,12 +37,12 @@ pub(crate) trait Subject: TryThrottle<Permit: Held> + Send + Sync + 'static {
         Self::HAS.split(' ').any(|one| one == call)
     }
 
-    fn try_many(&self, cost: u32) -> Result<Self::Permit, AcquireError> {
+    fn try_many(&self, cost: u64) -> Result<Self::Permit, AcquireError> {
         assert_eq!(cost, 1);
         self.try_enter()
     }
 
-    fn enter_many(&self, cost: u32) -> Boxed<Self::Permit> {
+    fn enter_many(&self, cost: u64) -> Boxed<Self::Permit> {
         assert_eq!(cost, 1);
         Box::pin(self.enter())
     }
@@ -135,7 +135,7 @@ macro_rules! semaphore {
         impl Subject for $handle {
             const HAS: &'static str = ALL;
 
-            fn try_many(&self, cost: u32) -> Result<Self::Permit, AcquireError> {
+            fn try_many(&self, cost: u64) -> Result<Self::Permit, AcquireError> {
                 let $semaphore = self.clone();
                 match cost {
                     1 => $try_one,
@@ -143,7 +143,7 @@ macro_rules! semaphore {
                 }
             }
 
-            fn enter_many(&self, cost: u32) -> Boxed<Self::Permit> {
+            fn enter_many(&self, cost: u64) -> Boxed<Self::Permit> {
                 let $semaphore = self.clone();
                 match cost {
                     1 => Box::pin($one),

@@ -458,7 +458,10 @@ async fn delete_beside_a_list(permits: u32) -> (Vec<Result<Path>>, Counted) {
     let names = (0..1_500).map(|n| Ok(path(&format!("{n:04}"))));
     let list = store.list(None).map_ok(|object| object.location);
     let mut deleted = store.delete_stream(stream::select(list, stream::iter(names)).boxed());
-    let held = counted.cap.try_acquire_many(permits).expect("permits");
+    let held = counted
+        .cap
+        .try_acquire_many(permits.into())
+        .expect("permits");
     assert!(deleted.next().now_or_never().is_none());
     drop(held);
     (deleted.collect().await, counted)
