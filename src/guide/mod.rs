@@ -73,20 +73,21 @@
 //! 6. [`tollgate_tower::guide`]: limit an HTTP service (axum, hyper, tonic), by address and in total;
 //!    [`tollgate_http::guide`]: one of any other framework, such as actix-web.
 //! 7. [Limit each tenant](per_tenant_limits): the same limit for each address, user or tenant.
-//! 8. [Limit messages](limit_messages): a chat bot, a websocket, a Kafka consumer.
-//! 9. [Limit work that has a pool](limit_a_pool): rayon, sqlx.
-//! 10. [`tollgate_io::guide`]: limit bandwidth, bytes per second of readers, writers and bodies.
-//! 11. [Share a limit](share_a_limit): one quota for several processes or machines, also on Redis.
+//! 8. [Limit messages](limit_messages): a chat bot, a websocket, a Kafka consumer, batches.
+//! 9. [Limit memory](limit_memory): a budget of bytes that all requests share.
+//! 10. [Limit work that has a pool](limit_a_pool): rayon, sqlx.
+//! 11. [`tollgate_io::guide`]: limit bandwidth, bytes per second of readers, writers and bodies.
+//! 12. [Share a limit](share_a_limit): one quota for several processes or machines, also on Redis.
 //!
 //! Everywhere:
 //!
-//! 12. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
-//! 13. [Test code that waits](test_code_that_waits): exact times, without sleeping.
-//! 14. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
+//! 13. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
+//! 14. [Test code that waits](test_code_that_waits): exact times, without sleeping.
+//! 15. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
 //!     long.
-//! 15. [Decide who goes first](who_goes_first): priorities and fair shares.
-//! 16. [`tollgate_adaptive::guide`]: find the right limit, with a limit that measures what a backend can handle.
-//! 17. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
+//! 16. [Decide who goes first](who_goes_first): priorities and fair shares.
+//! 17. [`tollgate_adaptive::guide`]: find the right limit, with a limit that measures what a backend can handle.
+//! 18. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
 //!
 //! [Coming from another crate](crate::migrate)? There is a table for each.
 //! [What each throttle guarantees](crate::guarantees) is a table for reference.
@@ -120,6 +121,7 @@ pub mod crawl_politely;
 pub mod limit_a_pool;
 pub mod limit_an_api_client;
 pub mod limit_an_llm_client;
+pub mod limit_memory;
 pub mod limit_messages;
 pub mod per_tenant_limits;
 pub mod send_webhooks;

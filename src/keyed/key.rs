@@ -122,7 +122,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
             Decided::Admitted(permit) => Ok(permit),
             Decided::ByLimiter(limiter) => {
                 self.map().reclaim_limiters(hash);
-                limiter.cost(n.into()).try_enter()
+                limiter.cost(n).try_enter()
             }
         }
     }
@@ -294,7 +294,7 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
             match decided? {
                 Decided::Admitted(permit) => return Poll::Ready(Ok(permit)),
                 Decided::ByLimiter(limiter) => {
-                    let enter = limiter.cost(cost.into()).enter();
+                    let enter = limiter.cost(cost).enter();
                     self.0 = State::Waiting(enter.into_inner());
                 }
             }

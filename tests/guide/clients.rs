@@ -305,6 +305,23 @@ mod limit_kafka {
     }
 }
 
+mod limit_memory {
+    include!("../../src/guide/programs/limit_memory.rs");
+
+    #[tokio::test]
+    async fn convert_returns_what_is_not_needed_and_never_holds_more_than_the_budget() {
+        let memory = Arc::new(Semaphore::new(256 * MEGABYTE as usize));
+        let files = [10, 200, 90, 1000].map(|size| File {
+            estimate: size * MEGABYTE,
+            actual: size * MEGABYTE / 2,
+        });
+        let convert = files.iter().map(|file| convert(file, Arc::clone(&memory)));
+        let held = try_join_all(convert).await.unwrap();
+        assert_eq!(held, [5, 100, 45, 256].map(|size| size * MEGABYTE));
+        assert_eq!(memory.available_permits() as u64, 256 * MEGABYTE);
+    }
+}
+
 mod limit_batches {
     include!("../../src/guide/programs/limit_batches.rs");
 

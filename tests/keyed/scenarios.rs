@@ -425,7 +425,7 @@ where
             "flood" => {
                 let (keys, cost) = (words.parse()..words.parse(), words.word());
                 for key in keys {
-                    let cost = cost.parse().ok().expect("a cost");
+                    let cost = cost.parse().expect("a cost");
                     let _ = self.users.key(&key).try_acquire_many(cost);
                 }
             }
