@@ -30,6 +30,7 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use futures_util::stream::{Fuse, FusedStream, FuturesUnordered, StreamExt};
 use pin_project::pin_project;
+use tollgate::throttle::Weighted;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Throttle};
 
@@ -111,6 +112,55 @@ pub trait LimitStreamExt: Stream {
         Waiting::new(ForEachLimited { limited, work })
     }
 
+    /// Does the same as [`for_each_limited`](Self::for_each_limited) with a cost for each item: of bytes, of rows, of
+    /// tokens. `cost` is called once for each item, before it waits.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as for [`for_each_limited`](Self::for_each_limited).
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`for_each_limited`](Self::for_each_limited). An item above the
+    /// [largest amount](Weighted::max_units) of the throttle is refused with
+    /// [`ExceedsCapacity`](tollgate::ErrorKind::ExceedsCapacity).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::stream;
+    /// use tollgate::throttle::ThrottleExt;
+    /// use tollgate::{Semaphore, all};
+    /// use tollgate_io::stream::LimitStreamExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// // At most 4 at once, and 100 bytes of them.
+    /// let (slots, memory) = (Semaphore::new(4), Semaphore::new(100));
+    /// let limits = all(((&slots).per_call(), &memory)).weighted();
+    /// stream::iter(["a small one", "a larger one, which takes more of the budget"])
+    ///     .for_each_limited_by(limits, |text| text.len() as u64, async |text| println!("{text}"))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn for_each_limited_by<T, C, F, W>(
+        self,
+        throttle: T,
+        cost: C,
+        work: F,
+    ) -> Waiting<ForEachLimited<Self, ByCost<T, C>, F, W>>
+    where
+        Self: Sized,
+        T: Weighted,
+        C: FnMut(&Self::Item) -> u64,
+        F: FnMut(Self::Item) -> W,
+        W: Future<Output = ()>,
+    {
+        let limited = Limited::new(self, ByCost { throttle, cost });
+        Waiting::new(ForEachLimited { limited, work })
+    }
+
     /// Runs the futures of the stream and yields their results. The throttle limits how many run at
     /// once, or per time.
     ///
@@ -162,6 +212,43 @@ pub trait LimitStreamExt: Stream {
 
 impl<S: Stream + ?Sized> LimitStreamExt for S {}
 
+/// What an item enters: a throttle, for 1, or a [`ByCost`]. It is public because futures name it, and sealed by its
+/// private name.
+pub trait EnterItem<I> {
+    /// The permit of an item.
+    type Permit;
+    /// The wait of an item.
+    type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
+
+    /// Enters for an item.
+    fn enter_for(&mut self, item: &I) -> Waiting<Self::Enter>;
+}
+
+impl<I, T: Throttle> EnterItem<I> for T {
+    type Permit = T::Permit;
+    type Enter = T::Enter;
+
+    fn enter_for(&mut self, _: &I) -> Waiting<T::Enter> {
+        self.enter()
+    }
+}
+
+/// A throttle, and the cost of each item; of [`LimitStreamExt::for_each_limited_by`].
+#[derive(Debug)]
+pub struct ByCost<T, C> {
+    throttle: T,
+    cost: C,
+}
+
+impl<I, T: Weighted, C: FnMut(&I) -> u64> EnterItem<I> for ByCost<T, C> {
+    type Permit = T::Permit;
+    type Enter = T::Enter;
+
+    fn enter_for(&mut self, item: &I) -> Waiting<T::Enter> {
+        self.throttle.cost((self.cost)(item)).enter()
+    }
+}
+
 /// The stream returned by [`LimitStreamExt::buffer_limited`].
 #[doc(alias = "RatelimitedStream")]
 #[pin_project]
@@ -192,10 +279,11 @@ impl<S: Stream<Item: Future>, T: Throttle> fmt::Debug for BufferLimited<S, T> {
     }
 }
 
-/// The future returned by [`LimitStreamExt::for_each_limited`].
+/// The future returned by [`LimitStreamExt::for_each_limited`] and
+/// [`for_each_limited_by`](LimitStreamExt::for_each_limited_by).
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct ForEachLimited<S: Stream, T: Throttle, F, W> {
+pub struct ForEachLimited<S: Stream, T: EnterItem<S::Item>, F, W> {
     #[pin]
     limited: Limited<S, T, W>,
     work: F,
@@ -204,7 +292,7 @@ pub struct ForEachLimited<S: Stream, T: Throttle, F, W> {
 impl<S, T, F, W> Future for ForEachLimited<S, T, F, W>
 where
     S: Stream,
-    T: Throttle,
+    T: EnterItem<S::Item>,
     F: FnMut(S::Item) -> W,
     W: Future<Output = ()>,
 {
@@ -224,7 +312,7 @@ where
     }
 }
 
-impl<S: Stream, T: Throttle, F, W: Future> fmt::Debug for ForEachLimited<S, T, F, W> {
+impl<S: Stream, T: EnterItem<S::Item>, F, W: Future> fmt::Debug for ForEachLimited<S, T, F, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ForEachLimited")
             .field("running", &self.limited.running.len())
@@ -234,7 +322,7 @@ impl<S: Stream, T: Throttle, F, W: Future> fmt::Debug for ForEachLimited<S, T, F
 
 /// The stream, the waiting item, and the running work.
 #[pin_project]
-struct Limited<S: Stream, T: Throttle, W> {
+struct Limited<S: Stream, T: EnterItem<S::Item>, W> {
     #[pin]
     stream: Fuse<S>,
     throttle: T,
@@ -274,7 +362,7 @@ impl<W: Future, P> Future for Running<W, P> {
     }
 }
 
-impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
+impl<S: Stream, T: EnterItem<S::Item>, W: Future> Limited<S, T, W> {
     fn new(stream: S, throttle: T) -> Self {
         Self {
             stream: stream.fuse(),
@@ -331,7 +419,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
                 return false;
             };
             // The throttle is entered before the item is kept: if `enter` panics, no item waits.
-            let enter = this.throttle.enter();
+            let enter = this.throttle.enter_for(&item);
             *this.waiting = Some(item);
             this.enter.set(Some(enter));
         }

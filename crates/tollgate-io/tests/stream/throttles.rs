@@ -1,6 +1,6 @@
 //! Tests kinds of throttles and of streams, the ends by tokens and deadlines, and the work of one poll.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{pending, ready};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tollgate::throttle::BoxThrottle;
-use tollgate::{ErrorKind, Semaphore, Throttle, all};
+use tollgate::throttle::{BoxThrottle, ThrottleExt};
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, all};
 use tollgate_io::stream::LimitStreamExt;
 
 use super::{Jobs, Polled};
@@ -412,4 +412,49 @@ fn token_cancelled_while_items_start_ends_the_poll_after_64() {
     let mut run = Waiter::new(run.cancel_on(&token));
     assert_eq!(run.refused(), ErrorKind::Cancelled);
     assert_eq!((started.get(), slots.available_permits()), (64, MANY));
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_each_limited_by_charges_the_cost_of_each_item() {
+    let rate = RateLimiter::new(Quota::per_second(10).burst(10)).clock(Clock::tokio());
+    let (begun, times) = (Instant::now(), RefCell::new(Vec::new()));
+    let work = async |_| times.borrow_mut().push(begun.elapsed().as_millis());
+    let costs = stream::iter([10_u64, 1, 0, 4, 5]);
+    costs
+        .for_each_limited_by(&rate, |cost| *cost, work)
+        .await
+        .unwrap();
+    assert_eq!(*times.borrow(), [0, 100, 100, 500, 1000]);
+}
+
+#[test]
+fn for_each_limited_by_of_slots_and_bytes_keeps_both() {
+    let (slots, memory) = (Semaphore::new(3), Semaphore::new(10));
+    let limits = all(((&slots).per_call(), &memory)).weighted();
+    let started = RefCell::new(Vec::new());
+    let work = |bytes: u64| {
+        started.borrow_mut().push(bytes);
+        std::future::pending()
+    };
+    let items = stream::iter([4, 5, 2, 1, 1]);
+    let mut all = Waiter::parked(items.for_each_limited_by(limits, |bytes| *bytes, work));
+    // The third does not fit into the bytes.
+    assert_eq!(*started.borrow(), [4, 5]);
+    memory.add_permits(1);
+    assert!(all.is_pending());
+    // The fourth has no slot.
+    assert_eq!(*started.borrow(), [4, 5, 2]);
+    drop(all);
+    assert_at_rest(&slots, 3);
+    assert_at_rest(&memory, 11);
+}
+
+#[test]
+fn for_each_limited_by_with_an_item_above_the_limit_is_refused() {
+    let memory = Semaphore::new(10);
+    let items = stream::iter([3_u64, 11, 1]);
+    let mut all = Waiter::new(items.for_each_limited_by(&memory, |bytes| *bytes, async |_| {}));
+    assert_eq!(all.refused(), ErrorKind::ExceedsCapacity);
+    drop(all);
+    assert_at_rest(&memory, 10);
 }
