@@ -116,4 +116,7 @@
 //! | a circuit breaker, retries with a shared budget, hedging | [throttle-net](https://docs.rs/throttle-net/latest/throttle_net/); for services, the layers `retry` and `hedge` of tower |
 //! | connections that are dropped in the background when they are idle, or by age | [bb8](https://docs.rs/bb8/latest/bb8/), or the pool of a driver, such as that of sqlx |
 //! | an estimate of the rate of any number of keys, in memory of a fixed size | [pingora-limits](https://docs.rs/pingora-limits/latest/pingora_limits/) |
+//! | at most some log lines a second | `if LINES.try_acquire().is_ok() { .. }` with a [`RateLimiter`](crate::RateLimiter) in a static around the macro, and a [`Keyed`](crate::Keyed) if each message has its own; a filter for a whole subscriber is the job of a crate for `tracing` |
+//! | to lend permits to the tasks of a request, and have them back before it ends | [`split`](crate::semaphore::Permit::split) a permit, move the parts into the tasks, and [`merge`](crate::semaphore::Permit::merge) what they return |
+//! | the same limit in programs of several languages | a service with its own protocol, such as limitador or Envoy's ratelimit; the scripts of `tollgate-redis` have no other client |
 //! | bandwidth of a whole machine | the operating system, such as `tc` on Linux |
