@@ -172,6 +172,58 @@ impl Gcra {
         }
     }
 
+    /// Creates the rule of a state at some moment.
+    pub(super) fn of_state(
+        promise: &Promise,
+        end: u64,
+        start: i64,
+        refunded: u64,
+        now: Tick,
+    ) -> Self {
+        let (params, tat) = (promise.params().starting(start), Tat::from_units(end));
+        let mut rule = Self {
+            aligned: false,
+            ..Self::of_word(params, tat, Tat::from_units(0))
+        };
+        rule.refunds.total = refunded;
+        rule.note_overdraft(now);
+        rule
+    }
+
+    /// Moves the state along the time by this number of nanoseconds, to a tick. If nanoseconds are no whole units, a
+    /// part of a unit more is owed.
+    pub(super) fn shift(&mut self, by: i64, now: Tick) {
+        let (params, nanos) = (&self.params, Tick::from_nanos(by.unsigned_abs()));
+        if params.is_stepped() {
+            self.params = params.starting(params.start.saturating_add(by));
+            let owed = self.tat.backlog_at(self.params.units_at(now));
+            let (begin, _) = self.window_at(now).unwrap_or_default();
+            self.params = self.params.starting(begin);
+            self.tat = Tat::from_units(self.params.units_at(now).saturating_add(owed));
+        } else if by < 0 {
+            self.tat = self.tat.give(params.units_at(nanos));
+        } else {
+            self.tat = Tat::from_units(self.tat.end().saturating_add(params.units_after(nanos)));
+        }
+        self.note_overdraft(now);
+    }
+
+    /// Returns the beginning and the length of the step at a tick, if time advances in steps.
+    pub(super) fn window_at(&self, now: Tick) -> Option<(i64, u64)> {
+        let params = &self.params;
+        let steps = params.units_at(now).checked_div(params.step);
+        let steps = steps.filter(|_| params.is_stepped())?;
+        Some((params.start + (steps * params.stride) as i64, params.stride))
+    }
+
+    /// Counts in the units of another quota. The backlog ends at the same time, or within the next two nanoseconds.
+    pub(super) fn change_units(&mut self, old: &Params, new: Params, now: Tick) {
+        self.tat = Tat::from_units(new.units_after(old.tick_at(self.tat.end())));
+        self.params = new;
+        self.overdrawn = Tat::from_units(0);
+        self.note_overdraft(now);
+    }
+
     /// Moves the end of the backlog.
     pub(super) fn delay(&mut self, units: u64) {
         if units > 0 {

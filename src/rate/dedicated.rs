@@ -61,7 +61,7 @@ impl RateLimiter {
         if self.has_handles() {
             return None;
         }
-        let state = self.state();
+        let state = self.outside();
         let (queue, tat) = (state.queue(), state.state.load().tat());
         let owes_nothing = tat.end() <= queue.ledger.params().units_at(now);
         owes_nothing.then_some((tat, queue.ledger.quota()))

@@ -14,7 +14,7 @@ use super::options::{Config, MissedTickBehavior, Oversize};
 use super::reservation::Reservation;
 use super::runtimes::States;
 use super::shared::{Decided, Shared};
-use crate::algorithm::{Algorithm, Ledger, QuotaChange};
+use crate::algorithm::{Algorithm, Ledger, LimiterState, QuotaChange};
 use crate::error::AcquireError;
 use crate::first_use::FirstUse;
 use crate::quota::Quota;
@@ -575,7 +575,7 @@ impl RateLimiter {
     #[inline(always)]
     #[doc(alias = "check_n")]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
-        match self.state().decide_now(n) {
+        match self.outside().decide_now(n) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
             Decided::Undecided | Decided::Contended => self.decide(n),
@@ -880,6 +880,22 @@ impl RateLimiter {
         self.here(|state| state.queue().closed)
     }
 
+    /// Returns the state of the limiter as a value, at one moment: what is owed to it, exactly. It can be stored, and
+    /// [`restore`](Self::restore) begins another limiter with it, for example after a restart of the program.
+    ///
+    /// Waiters are not in it; what is charged to them already is. A [hold](Self::hold) that is open counts as if it had
+    /// been dropped now, for its whole cost. Charges from before cannot be refunded in the other limiter.
+    ///
+    /// On [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes) it is the state of the current
+    /// runtime. In a [log](Algorithm::SlidingLog) this takes a time that is linear in the count.
+    ///
+    /// # Examples
+    ///
+    /// See [`restore`](Self::restore).
+    pub fn state(&self) -> LimiterState {
+        self.change(|ledger, now| ledger.state(now))
+    }
+
     /// Returns the state of the limiter at one moment.
     ///
     /// # Examples
@@ -931,7 +947,7 @@ impl RateLimiter {
     /// Decides a call that does not wait and was not decided at once.
     #[inline(never)]
     fn decide(&self, cost: u64) -> Result<Charge, AcquireError> {
-        match self.state().decide_by_counter(cost) {
+        match self.outside().decide_by_counter(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
             Decided::Undecided | Decided::Contended => self.decide_here(cost),
@@ -970,7 +986,7 @@ impl RateLimiter {
     /// Refunds a part of a charge.
     pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
         if !self.config.clock.is_of_runtime() {
-            self.state().refund(charge, cost);
+            self.outside().refund(charge, cost);
         } else if let Some(state) = self.state_of_charge(charge) {
             state.refund(charge, cost);
         }

@@ -149,7 +149,7 @@ mod tests {
             assert!(limiter.states().all().len() <= 3);
         }
         assert!(Arc::ptr_eq(&stays.block_on(async { here() }), &first));
-        assert!(Arc::ptr_eq(&here(), limiter.state()));
+        assert!(Arc::ptr_eq(&here(), limiter.outside()));
     }
 
     /// Ends a runtime after a call has chosen its state.

@@ -19,12 +19,14 @@ mod hold;
 mod others;
 mod pause;
 mod paused;
+mod state;
 
 use std::sync::Arc;
 
 use self::held::Held;
 pub(crate) use self::held::HeldCharge;
 use self::others::Others;
+pub(super) use self::others::{Growth, OthersUse};
 use self::paused::Paused;
 use super::choice::Algorithm;
 use super::gcra::{Gcra, Tat};
@@ -38,7 +40,7 @@ use crate::status::{Decision, Snapshot};
 use crate::time::Tick;
 
 /// The maximum of refunded units in one generation.
-const MOST_REFUNDED: u64 = 1 << 62;
+pub(super) const MOST_REFUNDED: u64 = 1 << 62;
 
 /// What is owed to a limiter.
 pub(crate) struct Ledger {
