@@ -42,7 +42,7 @@ impl RateLimiter {
     /// Creates the limiter of a key; on tokio's time it begins without charges in each runtime.
     pub(crate) fn promote(&self, ledger: Ledger) -> Arc<Self> {
         let (config, quota) = (self.config.clone(), ledger.quota());
-        let states = States::new(&config, |config| Shared::of_ledger(ledger, config));
+        let states = States::new(&config, None, |_, config| Shared::of_ledger(ledger, config));
         Arc::new(Self {
             config,
             states: OnceLock::from(states),

@@ -7,7 +7,7 @@ use super::others::Others;
 use super::paused::Paused;
 use crate::algorithm::params::tick_or_never;
 use crate::algorithm::rule_state::RuleState;
-use crate::algorithm::state::{LimiterState, PauseState};
+use crate::algorithm::state::{LimiterState, PauseState, Restored};
 use crate::algorithm::{Algorithm, QuotaChange};
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -61,6 +61,21 @@ impl Ledger {
         if let Some(pause) = state.pause {
             ledger.pause_again(Tick::from_nanos(pause.until), pause.forced, now);
         }
+        ledger
+    }
+
+    /// Creates the ledger that goes on from a state after some time, at a tick, and under a quota.
+    pub(crate) fn restored(
+        restored: &Restored,
+        (quota, how): (Quota, QuotaChange),
+        now: Tick,
+        generation: u64,
+    ) -> Self {
+        let mut ledger = Self::of_state(&restored.state);
+        ledger.generation = generation;
+        ledger.shift(restored.shift_to(now), now);
+        ledger.advance(now);
+        ledger.set_quota(quota, how, now);
         ledger
     }
 
