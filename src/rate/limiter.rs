@@ -205,7 +205,7 @@ impl RateLimiter {
                 max_waiters: usize::MAX,
                 jitter: Duration::ZERO,
                 max_hold: u64::MAX,
-                aligned: false,
+                origin: None,
             },
             states: OnceLock::new(),
             first_use: FirstUse::ahead(),

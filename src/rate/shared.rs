@@ -93,8 +93,11 @@ impl Shared {
     ) -> Arc<Self> {
         let generation = fresh_generation();
         let ledger = match restored {
-            None => Ledger::new(config.algorithm, quota.0, config.aligned, generation),
-            Some(it) => Ledger::restored(it, quota, config.clock.now(), generation),
+            None => Ledger::new(config.algorithm, quota.0, config.origin, generation),
+            Some(it) => {
+                let now = config.clock.now();
+                Ledger::restored(it, quota, config.origin, now, generation)
+            }
         };
         Self::of_ledger(ledger, config)
     }

@@ -113,6 +113,24 @@ pub(crate) struct Restored {
 }
 
 impl Restored {
+    /// Returns the tick from which windows are counted on a clock whose present is this tick.
+    pub(crate) fn origin_at(&self, now: Tick) -> i64 {
+        let (Owed::Backlog { start, .. }, by) = (&self.state.owed, self.shift_to(now)) else {
+            return 0;
+        };
+        // The windows of nine years are counted; if there were more, the quota of the state counts them.
+        let (start, least) = (
+            start.saturating_add(by),
+            now.as_nanos() as i64 - LAST_TICK as i64,
+        );
+        let period = self.state.algorithm.batch(self.state.quota).period();
+        let period = i64::try_from(period.as_nanos()).unwrap_or(i64::MAX);
+        match least.checked_sub(start) {
+            Some(more) if more > 0 => start + (more / period).saturating_mul(period),
+            _ => start,
+        }
+    }
+
     /// Returns the nanoseconds by which the ticks of the state come later on a clock whose present is this tick. A time
     /// of more than nine years counts as nine years, in step with the period.
     pub(crate) fn shift_to(&self, now: Tick) -> i64 {
@@ -139,6 +157,11 @@ pub(super) struct PauseState {
 
 /// Creation for a limiter.
 impl LimiterState {
+    /// Returns when the state was read.
+    pub(crate) fn read_at(&self) -> u64 {
+        self.at
+    }
+
     /// Checks whether a limiter with this algorithm can begin with the state.
     pub(crate) fn restored(
         &self,
@@ -164,7 +187,7 @@ impl LimiterState {
             is_valid,
             "a window must end in more than 0s and at most 2^58 ns, not in {left:?}"
         );
-        let mut ledger = Ledger::new(algorithm, quota, false, 1);
+        let mut ledger = Ledger::new(algorithm, quota, None, 1);
         ledger.charge(Tick::default(), used);
         let mut state = ledger.state(Tick::default());
         if let Owed::Backlog { start, .. } = &mut state.owed {
@@ -183,7 +206,7 @@ impl LimiterState {
     /// Returns an error if the quota does not fit the algorithm, see [`check`](Algorithm::check).
     pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, AlgorithmError> {
         algorithm.check(quota)?;
-        Ok(Ledger::new(algorithm, quota, false, 1).state(Tick::default()))
+        Ok(Ledger::new(algorithm, quota, None, 1).state(Tick::default()))
     }
 
     /// Returns the algorithm.
