@@ -334,6 +334,14 @@ impl Quota {
         or_panic(Self::checked(self.count, self.period as u128, burst))
     }
 
+    /// Returns the quota with these numbers, if there is one.
+    pub(crate) fn of_parts(count: u64, period: u64, burst: u64) -> Option<Self> {
+        if [count, period, burst] == [u64::MAX, 1, u64::MAX] {
+            return Some(Self::UNLIMITED);
+        }
+        Self::checked(count, period.into(), burst).ok()
+    }
+
     const fn checked(count: u64, period: u128, burst: u64) -> Result<Self, QuotaError> {
         let rule = if count == 0 {
             "a quota cannot have a count of 0"

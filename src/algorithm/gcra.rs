@@ -143,8 +143,8 @@ impl Tat {
 
 /// The state of a rule that decides by its backlog.
 pub(crate) struct Gcra {
-    /// Whether steps begin at the multiples of their length, even after a change.
-    pub(super) aligned: bool,
+    /// The tick at which steps begin even after a change; `None` if a step that has begun goes on.
+    pub(super) origin: Option<i64>,
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
@@ -153,10 +153,14 @@ pub(crate) struct Gcra {
 }
 
 impl Gcra {
-    pub(crate) fn new(promise: &Promise, aligned: bool) -> Self {
+    pub(crate) fn new(promise: &Promise, origin: Option<i64>) -> Self {
         Self {
-            aligned,
-            ..Self::of_word(promise.params(), Tat::from_units(0), Tat::from_units(0))
+            origin,
+            ..Self::of_word(
+                promise.params().starting(origin.unwrap_or(0)),
+                Tat::from_units(0),
+                Tat::from_units(0),
+            )
         }
     }
 
@@ -164,12 +168,75 @@ impl Gcra {
     /// may be beyond the burst.
     pub(crate) fn of_word(params: Params, tat: Tat, overdrawn: Tat) -> Self {
         Self {
-            aligned: true,
+            origin: Some(params.start),
             params,
             tat,
             refunds: Refunds::default(),
             overdrawn,
         }
+    }
+
+    /// Creates the rule of a state at some moment.
+    pub(super) fn of_state(
+        promise: &Promise,
+        end: u64,
+        start: i64,
+        refunded: u64,
+        now: Tick,
+    ) -> Self {
+        let (params, tat) = (promise.params().starting(start), Tat::from_units(end));
+        let mut rule = Self {
+            origin: None,
+            ..Self::of_word(params, tat, Tat::from_units(0))
+        };
+        rule.refunds.total = refunded;
+        rule.note_overdraft(now);
+        rule
+    }
+
+    /// Moves the state along the time by this number of nanoseconds, to a tick. If nanoseconds are no whole units, a
+    /// part of a unit more is owed.
+    pub(super) fn shift(&mut self, by: i64, now: Tick) {
+        let (params, nanos) = (&self.params, Tick::from_nanos(by.unsigned_abs()));
+        if params.is_stepped() {
+            self.params = params.starting(params.start.saturating_add(by));
+            let owed = self.tat.backlog_at(self.params.units_at(now));
+            let (begin, _) = self.window_at(now).unwrap_or_default();
+            self.params = self.params.starting(begin);
+            self.tat = Tat::from_units(self.params.units_at(now).saturating_add(owed));
+        } else if by < 0 {
+            self.tat = self.tat.give(params.units_at(nanos));
+        } else {
+            self.tat = Tat::from_units(self.tat.end().saturating_add(params.units_after(nanos)));
+        }
+        self.note_overdraft(now);
+    }
+
+    /// Makes steps begin at this tick from now on, and after every change. The number of units that are owed stays.
+    pub(super) fn align(&mut self, origin: i64, now: Tick) {
+        let owed = self.tat.backlog_at(self.params.units_at(now));
+        self.origin = Some(origin);
+        if self.params.is_stepped() {
+            self.params = self.params.starting(origin);
+            self.tat = Tat::from_units(self.params.units_at(now).saturating_add(owed));
+            self.note_overdraft(now);
+        }
+    }
+
+    /// Returns the beginning and the length of the step at a tick, if time advances in steps.
+    pub(super) fn window_at(&self, now: Tick) -> Option<(i64, u64)> {
+        let params = &self.params;
+        let steps = params.units_at(now).checked_div(params.step);
+        let steps = steps.filter(|_| params.is_stepped())?;
+        Some((params.start + (steps * params.stride) as i64, params.stride))
+    }
+
+    /// Counts in the units of another quota. The backlog ends at the same time, or within the next two nanoseconds.
+    pub(super) fn change_units(&mut self, old: &Params, new: Params, now: Tick) {
+        self.tat = Tat::from_units(new.units_after(old.tick_at(self.tat.end())));
+        self.params = new;
+        self.overdrawn = Tat::from_units(0);
+        self.note_overdraft(now);
     }
 
     /// Moves the end of the backlog.
@@ -282,10 +349,10 @@ impl Rule for Gcra {
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after
         // the change.
-        let begun = match old.is_stepped() {
-            _ if self.aligned => 0,
-            false => clamped(now) as i64,
-            true => old.step_begun(now),
+        let begun = match self.origin {
+            Some(origin) => origin,
+            None if old.is_stepped() => old.step_begun(now),
+            None => clamped(now) as i64,
         };
         self.params = params.starting(begun);
         self.tat = self.tat.carry(how, &old, &self.params, now);
@@ -308,7 +375,7 @@ impl Rule for Gcra {
             None => (now_nanos + 1).saturating_sub(end).div_ceil(period),
         };
         let next = end + windows * period;
-        if !self.aligned && next > now_nanos && next >= own.saturating_sub(earlier) {
+        if self.origin.is_none() && next > now_nanos && next >= own.saturating_sub(earlier) {
             let spent = self.tat.backlog_at(passed);
             self.params = params.starting(next as i64 - period as i64);
             let tat = Tat::from_units(self.params.units_at(now) + spent);

@@ -14,33 +14,37 @@ impl Rule for SlidingLog {
     }
 
     fn due(&self, behind: u128, cost: u64) -> Tick {
-        tick_or_never(self.due(behind, cost))
+        tick_or_never(self.unbiased(self.due(behind, cost)))
     }
 
     fn charge(&mut self, at: Tick, cost: u64) -> Receipt {
-        let (ticket, cost, charged) = self.charge(clamped(at), cost);
+        let now = self.advance(clamped(at));
+        let (ticket, cost, charged) = self.charge(now, cost);
         Receipt {
             ticket,
             cost,
-            at: at.max(Tick::from_nanos(charged)),
+            at: at.max(Tick::from_nanos(self.unbiased(charged))),
             ..Receipt::default()
         }
     }
 
     fn spend_burst(&mut self, at: Tick) {
-        self.spend_burst(clamped(at));
+        let at = self.biased(clamped(at));
+        self.spend_burst(at);
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
-        self.give_back(receipt.ticket, cost, clamped(now))
+        let now = self.advance(clamped(now));
+        self.give_back(receipt.ticket, cost, now)
     }
 
     fn backlog(&mut self, now: Tick) -> u64 {
-        self.backlog(clamped(now))
+        let now = self.advance(clamped(now));
+        self.backlog(now)
     }
 
     fn reset(&self) -> Tick {
-        tick_or_never(self.reset())
+        tick_or_never(self.unbiased(self.reset()))
     }
 
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
@@ -48,11 +52,12 @@ impl Rule for SlidingLog {
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {
-        self.is_ahead_of(clamped(now))
+        self.is_ahead_of(self.biased(clamped(now)))
     }
 
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) {
         let scales = how == QuotaChange::Proportional;
-        self.change(promise.batch, scales, clamped(now));
+        let now = self.advance(clamped(now));
+        self.change(promise.batch, scales, now);
     }
 }

@@ -21,6 +21,7 @@ mod rule;
 mod rule_state;
 pub(crate) mod sliding_log;
 mod sliding_window;
+mod state;
 
 pub use self::choice::{Algorithm, AlgorithmError};
 pub(crate) use self::gcra::{Gcra, Tat};
@@ -29,3 +30,5 @@ pub(crate) use self::params::{LAST_TICK, MAX_TAT, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
 pub(crate) use self::rule::{Receipt, Rule, fresh_generation};
 pub(crate) use self::sliding_window::SlidingWindow;
+pub(crate) use self::state::Restored;
+pub use self::state::{LimiterState, RestoreError};

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::choice::Algorithm;
 use super::gcra::{Gcra, Tat};
 use super::params::{Params, clamped, tick_or_never};
+use super::promise::Promise;
 use super::refunds::Refunds;
 use super::rule::Rule;
 use super::sliding_log::{self, Ring, SlidingLog};
-use super::sliding_window::SlidingWindow;
+use super::sliding_window::{SlidingWindow, WindowParts};
 use crate::quota::Quota;
 use crate::time::Tick;
 
@@ -23,9 +24,9 @@ pub(crate) enum RuleState {
 }
 
 impl RuleState {
-    /// Creates a rule without charges. With `aligned`, windows begin at the multiples of their
-    /// length even after the quota has changed.
-    pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool) -> Self {
+    /// Creates a rule without charges. With an `origin`, windows
+    /// begin at multiples of their length since that tick, even after the quota has changed.
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, origin: Option<i64>) -> Self {
         let promise = &algorithm.promise(quota);
         match algorithm {
             Algorithm::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(promise)),
@@ -33,7 +34,7 @@ impl RuleState {
             Algorithm::Gcra
             | Algorithm::TokenBucket
             | Algorithm::FixedWindow
-            | Algorithm::SubInterval { .. } => Self::Gcra(Gcra::new(promise, aligned)),
+            | Algorithm::SubInterval { .. } => Self::Gcra(Gcra::new(promise, origin)),
         }
     }
 
@@ -104,8 +105,86 @@ impl RuleState {
         match (self, saved) {
             (Self::Gcra(gcra), Saved::Word(tat)) => gcra.tat = *tat,
             (Self::SlidingWindow(window), Saved::Window(saved)) => *window = window.restored(saved),
-            (Self::SlidingLog(log), Saved::Log(saved)) => log.restore(saved, clamped(now)),
+            (Self::SlidingLog(log), Saved::Log(saved)) => {
+                log.restore(saved, log.biased(clamped(now)));
+            }
             _ => {}
+        }
+    }
+
+    /// Creates the rule of a state at some moment.
+    pub(super) fn of_owed(owed: &Owed, promise: &Promise, now: Tick) -> Self {
+        match owed {
+            Owed::Backlog {
+                end,
+                start,
+                refunded,
+            } => Self::Gcra(Gcra::of_state(promise, *end, *start, *refunded, now)),
+            Owed::Window(parts) => Self::SlidingWindow(SlidingWindow::of_parts(promise, *parts)),
+            Owed::Log {
+                ticks,
+                ahead,
+                ticket,
+            } => {
+                let now = clamped(now);
+                let log = SlidingLog::of_charges(promise.batch, ticks, *ahead, *ticket, now);
+                Self::SlidingLog(log)
+            }
+        }
+    }
+
+    /// Returns what is owed.
+    pub(super) fn owed(&self) -> Owed {
+        self.owed_of(&self.save())
+    }
+
+    /// Returns what was owed in a saved state.
+    pub(super) fn owed_of(&self, saved: &Saved) -> Owed {
+        match (self, saved) {
+            (Self::SlidingLog(log), Saved::Log(saved)) => Owed::Log {
+                ticks: log.ticks_of(saved),
+                ahead: saved.ahead,
+                ticket: log.ticket(),
+            },
+            (_, Saved::Window(window)) => Owed::Window(window.parts()),
+            (Self::Gcra(gcra), Saved::Word(tat)) => Owed::Backlog {
+                end: tat.end(),
+                start: gcra.params.start,
+                refunded: gcra.refunds.total,
+            },
+            _ => unreachable!("a rule returns to states of its own kind"),
+        }
+    }
+
+    /// Moves everything along the time by this number of nanoseconds, to a tick.
+    pub(super) fn shift(&mut self, by: i64, now: Tick) {
+        match self {
+            Self::Gcra(gcra) => gcra.shift(by, now),
+            Self::SlidingWindow(window) => window.shift(by, now),
+            Self::SlidingLog(log) => log.shift(by, clamped(now)),
+        }
+    }
+
+    /// Makes steps begin at this tick, even after a change, if the rule has steps.
+    pub(super) fn align(&mut self, origin: i64, now: Tick) {
+        if let Self::Gcra(gcra) = self {
+            gcra.align(origin, now);
+        }
+    }
+
+    /// Counts in the units of another quota, if the rule decides by the end of the backlog.
+    pub(super) fn change_units(&mut self, old: &Params, new: Params, now: Tick) {
+        if let Self::Gcra(gcra) = self {
+            gcra.change_units(old, new, now);
+        }
+    }
+
+    /// Returns the beginning and the length of the window or step at a tick, if there are any.
+    pub(super) fn window_at(&self, now: Tick) -> Option<(i64, u64)> {
+        match self {
+            Self::Gcra(gcra) => gcra.window_at(now),
+            Self::SlidingWindow(window) => Some(window.window_at(clamped(now))),
+            Self::SlidingLog(_) => None,
         }
     }
 
@@ -177,6 +256,31 @@ impl DerefMut for RuleState {
     }
 }
 
+/// What time pays off, as numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub(super) enum Owed {
+    /// A rule that decides by the end of the backlog.
+    Backlog {
+        /// The unit at which the backlog ends.
+        end: u64,
+        /// The tick from which steps are counted.
+        start: i64,
+        /// The refunded units.
+        refunded: u64,
+    },
+    Window(WindowParts),
+    Log {
+        /// The ticks of the charges, rising, perhaps before the epoch.
+        ticks: Vec<i64>,
+        /// The number of charges that still wait for a free slot.
+        ahead: u64,
+        /// The ticket of the newest charge.
+        ticket: u64,
+    },
+}
+
 /// The state of a rule at some moment.
 pub(crate) enum Saved {
     Word(Tat),
@@ -196,7 +300,7 @@ impl Forecast<'_> {
     pub(crate) fn due(&self, behind: u128, cost: u64) -> Tick {
         match self {
             Self::Copy(rule) => rule.due(behind, cost),
-            Self::OfLog(log) => tick_or_never(log.due(behind, cost)),
+            Self::OfLog(it) => tick_or_never(it.log().unbiased(it.due(behind, cost))),
         }
     }
 
@@ -204,7 +308,7 @@ impl Forecast<'_> {
     pub(crate) fn grant(&mut self, at: Tick, cost: u64) {
         match self {
             Self::Copy(rule) => _ = rule.grant(at, cost),
-            Self::OfLog(log) => log.charge(clamped(at), cost),
+            Self::OfLog(it) => it.charge(it.log().biased(clamped(at)), cost),
         }
     }
 }
@@ -220,7 +324,7 @@ mod tests {
         let [now, before] = [100, 50].map(|secs| Tick::from_nanos(secs * 1_000_000_000));
         for &algorithm in Algorithm::all() {
             let quota = Quota::per_second(10).burst(10);
-            let mut rule = RuleState::new(algorithm, quota, false);
+            let mut rule = RuleState::new(algorithm, quota, None);
             rule.lock(rule.tat());
             let capacity = rule.capacity();
             rule.charge(now, capacity);
@@ -239,7 +343,7 @@ mod tests {
         let keep = QuotaChange::KeepSpent;
         for &algorithm in Algorithm::all() {
             let quota = |count| Quota::per_second(count).burst(count);
-            let mut rule = RuleState::new(algorithm, quota(50), false);
+            let mut rule = RuleState::new(algorithm, quota(50), None);
             rule.lock(rule.tat());
             let capacity = rule.capacity();
             rule.charge(now, capacity);

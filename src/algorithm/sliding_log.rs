@@ -50,6 +50,7 @@ mod forecast;
 mod ring;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use self::forecast::Forecast;
 pub(crate) use self::ring::{Claim, Ring};
@@ -58,6 +59,9 @@ use super::LAST_TICK;
 use super::refunds::Refunds;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering};
+
+/// The longest time before the epoch of the clock.
+const MOST_BIAS: u64 = 1 << 57;
 
 /// The last ticket.
 const LAST_TICKET: u64 = 1 << 62;
@@ -77,6 +81,9 @@ pub(crate) struct SlidingLog {
     floor: u64,
     /// The number of charges that still wait for a free slot.
     ahead: u64,
+    /// The time by which the ticks of the ring are ahead of those of the clock, because there are charges from before the
+    /// epoch of the clock. Until it is 0, the ring stays locked.
+    bias: u64,
     /// Charges without a slot since the log became shorter; rising.
     older: Vec<u64>,
     refunds: Refunds,
@@ -138,7 +145,7 @@ impl SlidingLog {
 
     /// Allows charges without the lock again, unless some are ahead.
     pub(crate) fn unlock(&self) {
-        if self.ahead == 0 {
+        if self.ahead == 0 && self.bias == 0 {
             // This pairs with the looks: all writes are visible.
             self.slot(0).fetch_and(!LOCKED, Ordering::AcqRel);
         }
@@ -197,6 +204,82 @@ impl SlidingLog {
         // In a pause, the newest is the end of the pause.
         self.book(now.max(self.newest()), ahead);
         given
+    }
+
+    /// Creates the log of a state with these charges, rising, perhaps from before the epoch. It is locked.
+    pub(crate) fn of_charges(
+        quota: Quota,
+        ticks: &[i64],
+        ahead: u64,
+        ticket: u64,
+        now: u64,
+    ) -> Self {
+        let mut log = Self::new(quota);
+        log.lock();
+        // There are no ticks before the epoch.
+        log.bias = ticks
+            .first()
+            .map_or(0, |first| first.min(&0).unsigned_abs())
+            .min(MOST_BIAS);
+        let biased = |tick: &i64| (tick + log.bias as i64).max(0) as u64;
+        let ticks = ticks.iter().map(biased).collect();
+        log.restore(&Saved { ticks, ahead }, log.biased(now));
+        log.base = log.base.wrapping_add(ticket.wrapping_sub(log.total()));
+        log.void = 0;
+        log.publish();
+        log
+    }
+
+    /// Moves all charges along the time by this number of nanoseconds, to a tick.
+    pub(crate) fn shift(&mut self, by: i64, now: u64) {
+        let saved = self.save();
+        let ticks = self
+            .ticks_of(&saved)
+            .into_iter()
+            .map(|tick| tick.saturating_add(by));
+        let quota = Quota::new(self.head.len, Duration::from_nanos(self.period));
+        let ticks: Vec<_> = ticks.collect();
+        *self = Self::of_charges(quota, &ticks, saved.ahead, self.ticket(), now);
+    }
+
+    /// Returns the ticket of the newest charge.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.total()
+    }
+
+    /// Returns the ticks of saved charges.
+    pub(crate) fn ticks_of(&self, saved: &Saved) -> Vec<i64> {
+        let unbiased = |tick: &u64| *tick as i64 - self.bias as i64;
+        saved.ticks.iter().map(unbiased).collect()
+    }
+
+    /// Returns the tick of the ring for a tick of the clock.
+    pub(crate) fn biased(&self, tick: u64) -> u64 {
+        tick.saturating_add(self.bias).min(LAST_TICK)
+    }
+
+    /// Returns the tick of the clock for a tick of the ring.
+    pub(crate) fn unbiased(&self, tick: u64) -> u64 {
+        match tick {
+            0..=LAST_TICK => tick.saturating_sub(self.bias),
+            _ => tick,
+        }
+    }
+
+    /// Forgets charges from before the epoch of the clock once none of them counts any more. Returns the tick of the
+    /// ring for a tick of the clock.
+    pub(crate) fn advance(&mut self, now: u64) -> u64 {
+        if self.bias > 0 && now >= self.period {
+            let bias = std::mem::take(&mut self.bias);
+            let total = self.total();
+            let since =
+                |ticks: Vec<u64>| ticks.into_iter().filter_map(|tick| tick.checked_sub(bias));
+            self.older = since(std::mem::take(&mut self.older)).collect();
+            let ticks: Vec<_> = since(self.seize()).collect();
+            self.floor = self.floor.saturating_sub(bias);
+            self.lay(self.head.len, &ticks, total.wrapping_sub(self.ahead));
+        }
+        self.biased(now)
     }
 
     /// Returns all charges, for [`restore`](Self::restore).
@@ -286,7 +369,7 @@ impl SlidingLog {
 /// The charges of a log at some moment.
 pub(crate) struct Saved {
     ticks: Vec<u64>,
-    ahead: u64,
+    pub(crate) ahead: u64,
 }
 
 /// Methods under the lock, on a locked ring.

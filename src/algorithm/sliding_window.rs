@@ -27,8 +27,11 @@ use super::quota_change::QuotaChange;
 use super::rule::{Receipt, Rule, earliest_of};
 use crate::time::Tick;
 
+/// A tick that is never reached, from which some periods can be counted on.
+const NEVER: i64 = 1 << 61;
+
 /// The largest count of a window.
-const MAX_COUNT: u64 = (1 << 48) - 1;
+pub(super) const MAX_COUNT: u64 = (1 << 48) - 1;
 
 /// The admitted calls of each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +39,10 @@ pub(crate) struct SlidingWindow {
     most: u64,
     /// The period in nanoseconds.
     period: u64,
-    /// The tick at which this window began.
-    start: u64,
+    /// The tick at which this window began. It is before the epoch if the state is of an earlier clock.
+    start: i64,
+    /// A tick at which a window begins whatever the period is, perhaps before the epoch.
+    origin: i64,
     /// Admitted in the previous window.
     previous: u64,
     /// Admitted in this window.
@@ -47,12 +52,23 @@ pub(crate) struct SlidingWindow {
     ticket: u64,
 }
 
+/// The parts of a state that do not follow from the quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct WindowParts {
+    pub(super) start: i64,
+    pub(super) origin: i64,
+    pub(super) previous: u64,
+    pub(super) count: u64,
+}
+
 impl SlidingWindow {
     pub(crate) fn new(promise: &Promise) -> Self {
         Self {
             most: promise.batch.count(),
             period: promise.batch.period_nanos(),
             start: 0,
+            origin: 0,
             previous: 0,
             count: 0,
             ticket: 0,
@@ -85,12 +101,51 @@ impl SlidingWindow {
         Self { ticket, ..*saved }
     }
 
+    /// Creates the state of a limit at some moment, from the parts that [`parts`](Self::parts) returns.
+    pub(super) fn of_parts(promise: &Promise, parts: WindowParts) -> Self {
+        let WindowParts {
+            start,
+            origin,
+            previous,
+            count,
+        } = parts;
+        Self {
+            start,
+            origin,
+            previous,
+            count,
+            ..Self::new(promise)
+        }
+    }
+
+    /// Returns what a state has beside its quota and its tickets.
+    pub(super) fn parts(&self) -> WindowParts {
+        WindowParts {
+            start: self.start,
+            origin: self.origin,
+            previous: self.previous,
+            count: self.count,
+        }
+    }
+
+    /// Returns the beginning and the length of the window at a tick.
+    pub(super) fn window_at(&self, now: u64) -> (i64, u64) {
+        (self.at(now).start, self.period)
+    }
+
+    /// Moves the state along the time by this number of nanoseconds, to a tick.
+    pub(super) fn shift(&mut self, by: i64, now: Tick) {
+        self.start = self.start.saturating_add(by);
+        self.origin = self.origin.saturating_add(by);
+        *self = self.at(clamped(now));
+    }
+
     /// Returns everything except the word, as [parameters](Self::of_word). They do not count in
     /// steps.
     pub(crate) fn params(&self) -> Params {
         Params {
             step: self.previous,
-            start: self.start as i64,
+            start: self.start,
             stride: self.period,
             ..Params::stepped(1, 1, self.most)
         }
@@ -108,7 +163,9 @@ impl SlidingWindow {
         Self {
             most: params.burst_tolerance,
             period: params.stride,
-            start: params.start as u64,
+            start: params.start,
+            // No decision needs it.
+            origin: 0,
             previous: params.step,
             count: 0,
             ticket,
@@ -127,14 +184,15 @@ impl SlidingWindow {
     ) -> Option<Result<(Tat, Receipt), Tick>> {
         let nanos = clamped(now);
         // This does not hold if the clock was set back.
-        if cost == 0 || cost > self.most || nanos < self.start {
+        if cost == 0 || cost > self.most || (nanos as i64) < self.start {
             return None;
         }
         let due = self.first(cost);
-        if due > nanos {
+        if due > nanos as i64 {
+            let due = due as u64;
             return (due <= LAST_TICK).then_some(Err(Tick::from_nanos(due)));
         }
-        (nanos - self.start < self.period).then(|| {
+        (since(nanos, self.start) < self.period).then(|| {
             self.count += cost;
             Ok((self.word(), self.receipt(now, cost)))
         })
@@ -153,16 +211,16 @@ impl SlidingWindow {
 
     /// Returns the state at a tick, perhaps in a later window.
     fn at(self, now: u64) -> Self {
-        if now < self.start || now - self.start < self.period {
+        let passed = self.elapsed(now) / self.period;
+        if passed == 0 {
             return self;
         }
-        let passed = (now - self.start) / self.period;
         // Each window takes its part of the excess over the limit.
         let paid = (passed - 1).saturating_mul(self.most);
         let before = self.count.saturating_sub(paid);
         let count = before.saturating_sub(self.most);
         Self {
-            start: self.start + passed * self.period,
+            start: self.start + (passed * self.period) as i64,
             previous: before.min(self.most),
             count,
             // The next ticket is one more than that of the newest charge.
@@ -174,33 +232,38 @@ impl SlidingWindow {
     /// Returns the next window, if `more` is admitted in this one.
     fn next(self, more: u64) -> Self {
         Self {
-            start: self.start.saturating_add(self.period),
+            start: self.start.wrapping_add(self.period as i64),
             previous: self.count + more,
             count: 0,
             ..self
         }
     }
 
+    /// Returns the time that has passed in this window at a tick.
+    fn elapsed(self, now: u64) -> u64 {
+        (now as i64).saturating_sub(self.start).max(0) as u64
+    }
+
     /// Returns the counted cost at a tick, rounded up.
     fn used(self, now: u64) -> u64 {
         let this = self.at(now);
-        let left = self.period - now.saturating_sub(this.start);
+        let left = self.period - this.elapsed(now);
         let before = scaled_up(this.previous, left, self.period);
         this.count.saturating_add(before)
     }
 
     /// Returns the part of a call by which [`used`](Self::used) is rounded up, times the period.
     fn rounded_up(self, now: u64) -> u128 {
-        let left = self.period - now.saturating_sub(self.start);
+        let left = self.period - self.elapsed(now);
         let [previous, left, period] = [self.previous, left, self.period].map(u128::from);
         (previous * left).next_multiple_of(period) - previous * left
     }
 
     /// Returns the first nanosecond at which `cost` fits; `cost` is at most the limit.
     #[inline(always)]
-    fn first(self, cost: u64) -> u64 {
+    fn first(self, cost: u64) -> i64 {
         let (this, elapsed) = self.fitting(cost);
-        this.start.saturating_add(elapsed)
+        this.start.wrapping_add(elapsed as i64)
     }
 
     /// Returns the window in which `cost` fits, and the time from its beginning.
@@ -210,9 +273,7 @@ impl SlidingWindow {
         if this.count > self.most {
             // Skips the windows that the excess over the limit fills.
             let passed = (this.count - 1) / self.most;
-            this.start = this
-                .start
-                .saturating_add(passed.saturating_mul(self.period));
+            this.start = later(this.start, passed, self.period);
             this.previous = self.most;
             this.count -= passed * self.most;
         }
@@ -237,7 +298,7 @@ impl SlidingWindow {
 
     /// Returns the first nanosecond at which `total` could have been admitted one by one: no call
     /// after them can be admitted earlier.
-    fn first_behind(self, mut total: u128) -> u64 {
+    fn first_behind(self, mut total: u128) -> i64 {
         let mut this = self;
         // This is exact as long as earlier calls matter; after that each step is at most a whole
         // window.
@@ -253,22 +314,37 @@ impl SlidingWindow {
             this = next.next(most);
         }
         let windows = (total - 1) / u128::from(self.most);
-        let nanos = windows.saturating_mul(u128::from(self.period));
-        this.start
-            .saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX))
+        let windows = u64::try_from(windows).unwrap_or(u64::MAX);
+        later(this.start, windows, self.period)
     }
 
     /// Returns the first nanosecond at which nothing counts any more.
-    fn empty(self) -> u64 {
+    fn empty(self) -> i64 {
         let windows = match (self.count, self.previous) {
             (0, 0) => return 0,
             (0, _) => 1,
             // The next windows take the excess over the limit, and it fades in one more.
             (count, _) => 1 + count.div_ceil(self.most),
         };
-        self.start
-            .saturating_add(windows.saturating_mul(self.period))
+        later(self.start, windows, self.period)
     }
+}
+
+/// Returns the beginning of the window that is this number of windows later, at most [`NEVER`].
+fn later(start: i64, windows: u64, period: u64) -> i64 {
+    let nanos = windows.saturating_mul(period).min(NEVER as u64);
+    start.saturating_add(nanos as i64).min(NEVER)
+}
+
+/// Returns the time from a tick, perhaps before the epoch, until a later one.
+#[inline(always)]
+fn since(now: u64, start: i64) -> u64 {
+    now.wrapping_sub(start as u64)
+}
+
+/// Returns a tick for what is due then: a tick before the epoch has come already.
+fn tick(nanos: i64) -> Tick {
+    tick_or_never(nanos.max(0) as u64)
 }
 
 /// Returns `part * by / of`, rounded up, where `part` or `by` is at most `of`.
@@ -286,7 +362,7 @@ impl Rule for SlidingWindow {
     }
 
     fn due(&self, behind: u128, cost: u64) -> Tick {
-        tick_or_never(match (cost > self.most, behind) {
+        tick(match (cost > self.most, behind) {
             (true, 0) => self.empty(),
             (true, _) => self.empty().max(self.first_behind(behind)),
             (false, 0) => self.first(cost),
@@ -300,12 +376,12 @@ impl Rule for SlidingWindow {
         self.count += fitted;
         // The window may begin later, at the end of a pause. A refund finds the window by this
         // tick.
-        self.receipt(at.max(Tick::from_nanos(self.start)), fitted)
+        self.receipt(at.max(tick(self.start)), fitted)
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
         *self = self.changing(clamped(now));
-        let at = receipt.at.as_nanos();
+        let at = clamped(receipt.at) as i64;
         if at >= self.start {
             let given = cost.min(self.count);
             self.count -= given;
@@ -314,7 +390,7 @@ impl Rule for SlidingWindow {
         }
         // Each window since has taken its part of the excess over the limit. The part that counts
         // for longer is given back last, because it may belong to another charge.
-        let passed = self.start / self.period - at / self.period;
+        let passed = since(self.start as u64, at).div_ceil(self.period);
         let over = (passed - 1).saturating_mul(self.most);
         let before = cost.saturating_sub(over).min(self.previous);
         let beyond = cost.saturating_sub(over.saturating_add(before));
@@ -330,7 +406,7 @@ impl Rule for SlidingWindow {
     }
 
     fn reset(&self) -> Tick {
-        tick_or_never(self.empty())
+        tick(self.empty())
     }
 
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
@@ -338,7 +414,7 @@ impl Rule for SlidingWindow {
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {
-        clamped(now) < self.start
+        (clamped(now) as i64) < self.start
     }
 
     /// Keeps the spent part that belongs to the previous window. It continues to fade.
@@ -350,7 +426,8 @@ impl Rule for SlidingWindow {
             let scaled = u128::from(part) * u128::from(by) / u128::from(of);
             u64::try_from(scaled).unwrap_or(u64::MAX)
         };
-        let start = now - now % new.period;
+        let passed = (now as i64).saturating_sub(this.origin);
+        let passed = passed.rem_euclid(new.period as i64) as u64;
         let previous = match used {
             0 => 0,
             _ if how == QuotaChange::KeepSpent && new.period == self.period => this.previous,
@@ -358,11 +435,12 @@ impl Rule for SlidingWindow {
             // longer.
             _ => {
                 let fading = scaled(used - this.count.min(used), used, owed);
-                scaled(fading, new.period - (now - start), new.period)
+                scaled(fading, new.period - passed, new.period)
             }
         };
         *self = Self {
-            start,
+            start: now as i64 - passed as i64,
+            origin: this.origin,
             previous: previous.min(new.most),
             ticket: this.ticket.wrapping_add(this.count),
             ..new
@@ -495,7 +573,7 @@ mod tests {
                                 receipts.push(rule.charge(tick, cost));
                                 prop_assert!(rule.word() != before);
                             }
-                            None => prop_assert!(now < rule.start || due.is_never()),
+                            None => prop_assert!((now as i64) < rule.start || due.is_never()),
                         }
                     }
                 }

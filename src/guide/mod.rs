@@ -21,6 +21,8 @@
 //! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`] of the same crate |
 //! | priorities, weights, even shares among tenants, newest first under overload | [`FairQueue`](crate::fair::FairQueue) in front of any of these |
 //! | all callers blocked for a while, with one relaxed load per check | [`Gate`](crate::Gate); the crate [`tollgate-detector`] blocks heavy callers with it |
+//! | a limit that goes on after a restart | [`limiter.state()`](crate::RateLimiter::state) and [`restore`](crate::RateLimiter::restore); [`states`](crate::Keyed::states) of all keys |
+//! | a quota that resets at midnight | [`window_ends_in`](crate::RateLimiter::window_ends_in), see [the page](reset_at_midnight) |
 //! | the same limits across machines | the crate [`tollgate-redis`]; without a server, [`quota.split(nodes)`](crate::Quota::split) |
 //!
 //! # How to write it
@@ -81,13 +83,14 @@
 //!
 //! Everywhere:
 //!
-//! 13. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
-//! 14. [Test code that waits](test_code_that_waits): exact times, without sleeping.
-//! 15. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
+//! 13. [A quota that resets at midnight](reset_at_midnight): windows of a time zone, and limits that go on after a restart.
+//! 14. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
+//! 15. [Test code that waits](test_code_that_waits): exact times, without sleeping.
+//! 16. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
 //!     long.
-//! 16. [Decide who goes first](who_goes_first): priorities and fair shares.
-//! 17. [`tollgate_adaptive::guide`]: find the right limit, with a limit that measures what a backend can handle.
-//! 18. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
+//! 17. [Decide who goes first](who_goes_first): priorities and fair shares.
+//! 18. [`tollgate_adaptive::guide`]: find the right limit, with a limit that measures what a backend can handle.
+//! 19. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
 //!
 //! [Coming from another crate](crate::migrate)? There is a table for each.
 //! [What each throttle guarantees](crate::guarantees) is a table for reference.
@@ -124,6 +127,7 @@ pub mod limit_an_llm_client;
 pub mod limit_memory;
 pub mod limit_messages;
 pub mod per_tenant_limits;
+pub mod reset_at_midnight;
 pub mod send_webhooks;
 pub mod share_a_limit;
 pub mod test_code_that_waits;

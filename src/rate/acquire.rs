@@ -34,7 +34,7 @@ pub trait Limiter {
 
     /// Returns the only state, or that of callers outside of all runtimes.
     #[inline(always)]
-    fn state(&self) -> &Arc<Shared> {
+    fn outside(&self) -> &Arc<Shared> {
         &self.states().outside
     }
 
@@ -157,7 +157,7 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if !is_entrant() && self.call.is_new() {
-            let (cost, state) = (self.call.cost, self.source.state());
+            let (cost, state) = (self.call.cost, self.source.outside());
             match state.decide_now(cost) {
                 Decided::Charged(charge) => {
                     self.call.stage = Stage::Over;

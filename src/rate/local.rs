@@ -220,7 +220,7 @@ impl LocalLimiter {
     }
 
     fn burst(&self) -> u64 {
-        self.limiter.state().params.load().burst()
+        self.limiter.outside().params.load().burst()
     }
 
     /// Charges a batch for a call that uses up the buffer and lacks `missing`, and buffers the

@@ -454,7 +454,7 @@ mod tests {
     /// Returns the delay between the due tick of the head and the service of a queue of these
     /// costs.
     fn later(limiter: RateLimiter, costs: &[u64]) -> Duration {
-        let shared = Arc::clone(limiter.state());
+        let shared = Arc::clone(limiter.outside());
         let mut locked = shared.lock_state();
         let now = locked.now;
         locked.change(|ledger, now| ledger.charge(now, limiter.quota.max_burst()));
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn change_that_panics_leaves_a_limiter_that_answers() {
         let limiter = RateLimiter::new(Quota::per_hour(3).burst(3)).clock(Clock::manual());
-        let shared = Arc::clone(limiter.state());
+        let shared = Arc::clone(limiter.outside());
         let _ = limiter.try_acquire().unwrap();
         let change = || {
             shared.change(|ledger, now| {

@@ -28,5 +28,5 @@ pub(crate) use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
-pub use crate::algorithm::{AlgorithmError, QuotaChange};
+pub use crate::algorithm::{AlgorithmError, LimiterState, QuotaChange, RestoreError};
 pub use crate::quota::QuotaError;

@@ -51,13 +51,13 @@ handles! {
         fn max_units(&self) -> u64 {
             // This reads without the lock, so two of the numbers may be of different quotas.
             // The quota is that of each runtime.
-            let state = self.state();
+            let state = self.outside();
             self.config.most(state.params.load().burst().max(1))
         }
 
         #[inline]
         fn chunk_units(&self) -> u64 {
-            self.state().params.chunk()
+            self.outside().params.chunk()
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::algorithm::Receipt;
 use crate::time::Tick;
 
 /// The open holds.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Held {
     /// The total cost of the open holds.
     pub(super) cost: u128,

@@ -96,6 +96,13 @@ impl Ledger {
         last
     }
 
+    /// Ends all holds, for their whole cost.
+    pub(super) fn end_holds(&mut self, now: Tick) {
+        while let Some((number, cost, _)) = self.oldest_hold() {
+            self.charge_as_of(number, cost, now);
+        }
+    }
+
     /// Returns the tick at which the oldest hold ends by itself.
     pub(crate) fn end_of_hold(&self) -> Option<Tick> {
         self.oldest_hold().map(|(_, _, end)| end)

@@ -18,26 +18,37 @@ use crate::algorithm::Receipt;
 use crate::time::Tick;
 
 /// The charges of others to a server, beside the charges of this limiter.
-#[derive(Clone, Copy, Default)]
-pub(super) struct OthersUse {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::algorithm) struct OthersUse {
     /// Their cost at present.
-    pub(super) cost: u64,
+    pub(in crate::algorithm) cost: u64,
     /// The tick at which the cost ends, or is no longer known.
-    pub(super) until: Tick,
+    pub(in crate::algorithm) until: Tick,
     /// The growth of the cost until then, if it grows.
-    pub(super) growth: Option<Growth>,
+    pub(in crate::algorithm) growth: Option<Growth>,
 }
 
 /// The cost that an answer told, the tick of its charge, and the time that had passed in the window
 /// at that tick.
-#[derive(Clone, Copy)]
-pub(super) struct Growth {
-    pub(super) told: u64,
-    pub(super) at: Tick,
-    pub(super) passed: Duration,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::algorithm) struct Growth {
+    pub(in crate::algorithm) told: u64,
+    pub(in crate::algorithm) at: Tick,
+    pub(in crate::algorithm) passed: Duration,
 }
 
 impl OthersUse {
+    /// Moves it along the time by this number of nanoseconds.
+    pub(super) fn shift(&mut self, by: i64, until: Tick) {
+        self.until = until;
+        if let Some(growth) = &mut self.growth {
+            let at = growth.at.as_nanos() as i64 + by;
+            // There are no ticks before the epoch.
+            growth.passed += Duration::from_nanos(at.min(0).unsigned_abs());
+            growth.at = Tick::from_nanos(at.max(0) as u64);
+        }
+    }
+
     /// Brings the cost to a tick. If the cost grows, it is at most twice the told cost, because
     /// little is known about a window that has just begun.
     pub(super) fn advance(&mut self, now: Tick) {
@@ -85,6 +96,14 @@ struct Record {
 }
 
 impl Others {
+    /// Creates the state of a limiter whose charges are answered elsewhere.
+    pub(super) fn of_use(used: OthersUse) -> Self {
+        Self {
+            used,
+            ..Self::default()
+        }
+    }
+
     /// Brings the use by others to a tick.
     pub(super) fn advance(&mut self, now: Tick) {
         self.used.advance(now);

@@ -30,6 +30,11 @@ impl<'a> Forecast<'a> {
         Self { log, charges }
     }
 
+    /// Returns the log, whose ticks the forecast has.
+    pub(crate) fn log(&self) -> &'a SlidingLog {
+        self.log
+    }
+
     /// Does the same as [`SlidingLog::due`], after the foreseen charges.
     pub(crate) fn due(&self, behind: u128, cost: u64) -> u64 {
         let last = (behind + u128::from(cost.min(self.log.len()))).checked_sub(1);
