@@ -143,8 +143,8 @@ impl Tat {
 
 /// The state of a rule that decides by its backlog.
 pub(crate) struct Gcra {
-    /// Whether steps begin at the multiples of their length, even after a change.
-    pub(super) aligned: bool,
+    /// The tick at which steps begin even after a change; `None` if a step that has begun goes on.
+    pub(super) origin: Option<i64>,
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
@@ -153,10 +153,14 @@ pub(crate) struct Gcra {
 }
 
 impl Gcra {
-    pub(crate) fn new(promise: &Promise, aligned: bool) -> Self {
+    pub(crate) fn new(promise: &Promise, origin: Option<i64>) -> Self {
         Self {
-            aligned,
-            ..Self::of_word(promise.params(), Tat::from_units(0), Tat::from_units(0))
+            origin,
+            ..Self::of_word(
+                promise.params().starting(origin.unwrap_or(0)),
+                Tat::from_units(0),
+                Tat::from_units(0),
+            )
         }
     }
 
@@ -164,7 +168,7 @@ impl Gcra {
     /// may be beyond the burst.
     pub(crate) fn of_word(params: Params, tat: Tat, overdrawn: Tat) -> Self {
         Self {
-            aligned: true,
+            origin: Some(params.start),
             params,
             tat,
             refunds: Refunds::default(),
@@ -182,7 +186,7 @@ impl Gcra {
     ) -> Self {
         let (params, tat) = (promise.params().starting(start), Tat::from_units(end));
         let mut rule = Self {
-            aligned: false,
+            origin: None,
             ..Self::of_word(params, tat, Tat::from_units(0))
         };
         rule.refunds.total = refunded;
@@ -206,6 +210,17 @@ impl Gcra {
             self.tat = Tat::from_units(self.tat.end().saturating_add(params.units_after(nanos)));
         }
         self.note_overdraft(now);
+    }
+
+    /// Makes steps begin at this tick from now on, and after every change. The number of units that are owed stays.
+    pub(super) fn align(&mut self, origin: i64, now: Tick) {
+        let owed = self.tat.backlog_at(self.params.units_at(now));
+        self.origin = Some(origin);
+        if self.params.is_stepped() {
+            self.params = self.params.starting(origin);
+            self.tat = Tat::from_units(self.params.units_at(now).saturating_add(owed));
+            self.note_overdraft(now);
+        }
     }
 
     /// Returns the beginning and the length of the step at a tick, if time advances in steps.
@@ -334,10 +349,10 @@ impl Rule for Gcra {
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after
         // the change.
-        let begun = match old.is_stepped() {
-            _ if self.aligned => 0,
-            false => clamped(now) as i64,
-            true => old.step_begun(now),
+        let begun = match self.origin {
+            Some(origin) => origin,
+            None if old.is_stepped() => old.step_begun(now),
+            None => clamped(now) as i64,
         };
         self.params = params.starting(begun);
         self.tat = self.tat.carry(how, &old, &self.params, now);
@@ -360,7 +375,7 @@ impl Rule for Gcra {
             None => (now_nanos + 1).saturating_sub(end).div_ceil(period),
         };
         let next = end + windows * period;
-        if !self.aligned && next > now_nanos && next >= own.saturating_sub(earlier) {
+        if self.origin.is_none() && next > now_nanos && next >= own.saturating_sub(earlier) {
             let spent = self.tat.backlog_at(passed);
             self.params = params.starting(next as i64 - period as i64);
             let tat = Tat::from_units(self.params.units_at(now) + spent);

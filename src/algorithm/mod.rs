@@ -30,4 +30,5 @@ pub(crate) use self::params::{LAST_TICK, MAX_TAT, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
 pub(crate) use self::rule::{Receipt, Rule, fresh_generation};
 pub(crate) use self::sliding_window::SlidingWindow;
+pub(crate) use self::state::Restored;
 pub use self::state::{LimiterState, RestoreError};

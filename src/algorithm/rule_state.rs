@@ -24,9 +24,9 @@ pub(crate) enum RuleState {
 }
 
 impl RuleState {
-    /// Creates a rule without charges. With `aligned`, windows begin at the multiples of their
-    /// length even after the quota has changed.
-    pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool) -> Self {
+    /// Creates a rule without charges. With an `origin`, windows
+    /// begin at multiples of their length since that tick, even after the quota has changed.
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, origin: Option<i64>) -> Self {
         let promise = &algorithm.promise(quota);
         match algorithm {
             Algorithm::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(promise)),
@@ -34,7 +34,7 @@ impl RuleState {
             Algorithm::Gcra
             | Algorithm::TokenBucket
             | Algorithm::FixedWindow
-            | Algorithm::SubInterval { .. } => Self::Gcra(Gcra::new(promise, aligned)),
+            | Algorithm::SubInterval { .. } => Self::Gcra(Gcra::new(promise, origin)),
         }
     }
 
@@ -162,6 +162,13 @@ impl RuleState {
             Self::Gcra(gcra) => gcra.shift(by, now),
             Self::SlidingWindow(window) => window.shift(by, now),
             Self::SlidingLog(log) => log.shift(by, clamped(now)),
+        }
+    }
+
+    /// Makes steps begin at this tick, even after a change, if the rule has steps.
+    pub(super) fn align(&mut self, origin: i64, now: Tick) {
+        if let Self::Gcra(gcra) = self {
+            gcra.align(origin, now);
         }
     }
 
@@ -315,7 +322,7 @@ mod tests {
         let [now, before] = [100, 50].map(|secs| Tick::from_nanos(secs * 1_000_000_000));
         for &algorithm in Algorithm::all() {
             let quota = Quota::per_second(10).burst(10);
-            let mut rule = RuleState::new(algorithm, quota, false);
+            let mut rule = RuleState::new(algorithm, quota, None);
             rule.lock(rule.tat());
             let capacity = rule.capacity();
             rule.charge(now, capacity);
@@ -334,7 +341,7 @@ mod tests {
         let keep = QuotaChange::KeepSpent;
         for &algorithm in Algorithm::all() {
             let quota = |count| Quota::per_second(count).burst(count);
-            let mut rule = RuleState::new(algorithm, quota(50), false);
+            let mut rule = RuleState::new(algorithm, quota(50), None);
             rule.lock(rule.tat());
             let capacity = rule.capacity();
             rule.charge(now, capacity);

@@ -146,7 +146,7 @@ const DEFAULT_KEYS: usize = 100_000;
 #[doc(alias = "SharedRateLimiter")]
 pub struct Keyed<K, T: Kind, S = RandomState> {
     /// The pattern, with the options of the limits of all keys.
-    pattern: T,
+    pub(super) pattern: T,
     pub(super) setting_of: Option<SettingOf<K, T::Setting>>,
     max_keys: usize,
     pub(super) when_full: WhenFull,

@@ -327,9 +327,7 @@ impl<K, T: KeyLimit, S: BuildHasher> Map<K, T, S> {
         }
     }
 
-    /// Returns copies of the keys whose entries are wanted, one shard after the other. A shard is
-    /// copied under its lock, and `wanted` gets the time of that moment; the copies are used under
-    /// no lock.
+    /// Returns copies of the keys whose entries are wanted; see [`read`](Self::read).
     pub(super) fn copies(
         &self,
         wanted: impl Fn(&mut T::Slot, &T::ShardState, Tick) -> bool,
@@ -337,13 +335,44 @@ impl<K, T: KeyLimit, S: BuildHasher> Map<K, T, S> {
     where
         K: Clone,
     {
+        let wanted = move |slot: &mut _, shard: &_, now| wanted(slot, shard, now).then_some(());
+        self.read(wanted).map(|(key, ())| key)
+    }
+
+    /// Returns copies of keys, and what `read` returns for their entries, one shard after the other. A shard is read
+    /// under its lock, and `read` gets the time of that moment; the results are used under no lock.
+    pub(super) fn read<R>(
+        &self,
+        read: impl Fn(&mut T::Slot, &T::ShardState, Tick) -> Option<R>,
+    ) -> impl Iterator<Item = (K, R)>
+    where
+        K: Clone,
+    {
         self.each_shard().flat_map(move |mut shard| {
             let Shard { table, state, .. } = &mut *shard;
             let now = self.now();
-            let wanted = table
-                .iter_mut()
-                .filter_map(|entry| wanted(&mut entry.slot, state, now).then(|| entry.key.clone()));
-            wanted.collect::<Vec<_>>()
+            let found = table.iter_mut().filter_map(|entry| {
+                let found = read(&mut entry.slot, state, now)?;
+                Some((entry.key.clone(), found))
+            });
+            found.collect::<Vec<_>>()
         })
+    }
+
+    /// Inserts an entry into a map that nobody uses yet, if there is room and no entry of the key. `slot` returns the
+    /// slot of the key.
+    pub(super) fn insert_first(
+        &self,
+        key: K,
+        hash: u32,
+        slot: impl FnOnce(&mut T::ShardState) -> T::Slot,
+    ) where
+        K: Eq,
+    {
+        let mut shard = self.lock(hash);
+        if shard.find(hash, &key).is_none() && self.count_up() {
+            let slot = slot(&mut shard.state);
+            shard.insert(Entry { key, slot });
+        }
     }
 }

@@ -11,14 +11,14 @@ use super::acquire::Limiter;
 use super::limiter::RateLimiter;
 use super::runtimes::States;
 use super::shared::Shared;
-use crate::algorithm::{Ledger, Tat};
+use crate::algorithm::{Ledger, QuotaChange, Restored, Tat};
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::Tick;
 
 /// The limiter that is the pattern of all keys. It charges nothing itself.
 impl RateLimiter {
-    /// Makes windows begin at the multiples of their length, even after the length changes, so that
+    /// Makes windows begin at multiples of their length since the epoch, even after the length changes, so that
     /// those of all keys begin together.
     ///
     /// # Panics
@@ -26,7 +26,7 @@ impl RateLimiter {
     /// Panics after the first use.
     #[track_caller]
     pub(crate) const fn aligned(mut self) -> Self {
-        self.config.aligned = true;
+        self.config.origin = Some(0);
         self.unused()
     }
 
@@ -39,10 +39,26 @@ impl RateLimiter {
         }
     }
 
+    /// Creates the limiter of a key that goes on from a state, in each runtime.
+    pub(crate) fn promote_restored(
+        &self,
+        restored: Restored,
+        quota: (Quota, QuotaChange),
+    ) -> Arc<Self> {
+        let config = self.config.clone();
+        let outside = |restored: Option<&_>, config| Shared::new(quota, restored, config);
+        let states = States::new(&config, Some(restored), outside);
+        Arc::new(Self {
+            config,
+            states: OnceLock::from(states),
+            ..Self::new(quota.0)
+        })
+    }
+
     /// Creates the limiter of a key; on tokio's time it begins without charges in each runtime.
     pub(crate) fn promote(&self, ledger: Ledger) -> Arc<Self> {
         let (config, quota) = (self.config.clone(), ledger.quota());
-        let states = States::new(&config, |config| Shared::of_ledger(ledger, config));
+        let states = States::new(&config, None, |_, config| Shared::of_ledger(ledger, config));
         Arc::new(Self {
             config,
             states: OnceLock::from(states),
@@ -109,7 +125,7 @@ mod tests {
         pattern.promote(Ledger::new(
             Algorithm::Gcra,
             quota,
-            true,
+            Some(0),
             fresh_generation(),
         ))
     }

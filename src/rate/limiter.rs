@@ -14,7 +14,7 @@ use super::options::{Config, MissedTickBehavior, Oversize};
 use super::reservation::Reservation;
 use super::runtimes::States;
 use super::shared::{Decided, Shared};
-use crate::algorithm::{Algorithm, Ledger, LimiterState, QuotaChange};
+use crate::algorithm::{Algorithm, Ledger, LimiterState, QuotaChange, RestoreError, Restored};
 use crate::error::AcquireError;
 use crate::first_use::FirstUse;
 use crate::quota::Quota;
@@ -205,7 +205,7 @@ impl RateLimiter {
                 max_waiters: usize::MAX,
                 jitter: Duration::ZERO,
                 max_hold: u64::MAX,
-                aligned: false,
+                origin: None,
             },
             states: OnceLock::new(),
             first_use: FirstUse::ahead(),
@@ -430,6 +430,100 @@ impl RateLimiter {
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.config.clock = clock.into();
         self.unused()
+    }
+}
+
+/// Going on from an earlier state. These come last: they read the limiter's clock, so they count as its first use.
+impl RateLimiter {
+    /// Begins with the [state](Self::state) of another limiter, which was read `elapsed` ago, for example by the program
+    /// before it was started again. The limiter then decides like one that was never stopped.
+    ///
+    /// `elapsed` is time on the wall: read the wall clock just after [`state`](Self::state), store that time with the
+    /// state, and read it again just before `restore`. If the time went back in between, pass zero: then the limiter
+    /// owes more, never less. Everything is exact to the nanosecond, except that a quota whose token is not a whole
+    /// number of nanoseconds may be due a nanosecond later on a clock with another epoch.
+    ///
+    /// If this limiter has another quota, the spent part carries over like in [`set_quota`](Self::set_quota). Windows
+    /// end when they would have ended, and a [pause](Self::pause_for) goes on. Waiters are not restored, and earlier
+    /// charges cannot be refunded. On [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes) the state
+    /// of each runtime begins with it, as of this call.
+    ///
+    /// A [log](Algorithm::SlidingLog) takes its lock for every call as long as charges count that are older than its
+    /// clock, at most for a period after the clock has begun.
+    ///
+    /// # Errors
+    ///
+    /// - [`Algorithm`](RestoreError::Algorithm), if it is the state of another algorithm.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use. An option after it panics, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let quota = Quota::per_minute(30).burst(30);
+    /// let before = RateLimiter::new(quota).clock(Clock::manual());
+    /// before.try_acquire_many(30)?;
+    /// let state = before.state();
+    ///
+    /// // Three seconds later, in another process.
+    /// let elapsed = Duration::from_secs(3);
+    /// let after = RateLimiter::new(quota).clock(Clock::manual()).restore(&state, elapsed)?;
+    /// after.try_acquire()?;
+    /// let refused = after.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn restore(self, state: &LimiterState, elapsed: Duration) -> Result<Self, RestoreError> {
+        let this = self.unused();
+        let restored = state.restored(this.config.algorithm, elapsed)?;
+        this.first_use.begin();
+        let states = OnceLock::from(this.new_states(Some(restored)));
+        Ok(Self { states, ..this })
+    }
+
+    /// Begins in a window that ends in `left` and of which `used` was used: in the middle of a day, for example. For
+    /// [`FixedWindow`](Algorithm::FixedWindow), [`TokenBucket`](Algorithm::TokenBucket), whose next batch comes then,
+    /// and [`SubInterval`](Algorithm::SubInterval), whose window is a part of the period.
+    ///
+    /// `left` may be longer than the window, as on a day of 25 hours. The next windows have the length of the quota.
+    /// See [a quota that resets at midnight](crate::guide::reset_at_midnight).
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use; if the algorithm is another one; and if `left` is zero or more than 2^58 nanoseconds,
+    /// about nine years. An option after it panics, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Algorithm, Clock, Quota, RateLimiter};
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let mails = RateLimiter::new(Quota::per_day(1000))
+    ///     .algorithm(Algorithm::FixedWindow)
+    ///     .clock(Clock::manual())
+    ///     .window_ends_in(5 * hour, 998);
+    /// mails.try_acquire_many(2)?;
+    /// let refused = mails.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(5 * hour));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn window_ends_in(self, left: Duration, used: u64) -> Self {
+        let this = self.unused();
+        let state = LimiterState::in_window(this.config.algorithm, this.quota, left, used);
+        match this.restore(&state, Duration::ZERO) {
+            Ok(this) => this,
+            Err(error) => unreachable!("the state has the algorithm of the limiter: {error}"),
+        }
     }
 }
 
@@ -931,9 +1025,13 @@ impl RateLimiter {
     #[cold]
     fn begin(&self) -> &States {
         self.first_use.begin();
-        let outside = |config| Shared::new(self.quota, config);
-        let states = || States::new(&self.config, outside);
-        self.states.get_or_init(states)
+        self.states.get_or_init(|| self.new_states(None))
+    }
+
+    fn new_states(&self, restored: Option<Restored>) -> States {
+        let quota = (self.quota, self.config.algorithm.on_change());
+        let outside = |restored: Option<&_>, config| Shared::new(quota, restored, config);
+        States::new(&self.config, restored, outside)
     }
 
     /// Returns the state that has made a charge, unless its runtime has ended or another limiter has

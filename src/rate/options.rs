@@ -53,9 +53,9 @@ pub(crate) struct Config {
     pub(super) jitter: Duration,
     /// The nanoseconds after which a hold ends by itself.
     pub(super) max_hold: u64,
-    /// Set for a limiter among many: their windows all begin at the multiples of their length, even
+    /// Set for a limiter among many: their windows all begin at multiples of their length since this tick, even
     /// after the length changes.
-    pub(super) aligned: bool,
+    pub(crate) origin: Option<i64>,
 }
 
 impl Config {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use super::options::Config;
 use super::shared::Shared;
-use crate::algorithm::QuotaChange;
+use crate::algorithm::{QuotaChange, Restored};
 use crate::quota::Quota;
 use crate::sync::{Mutex, lock};
 use crate::time::{Home, RuntimeId, current, current_home};
@@ -40,6 +40,8 @@ pub struct States {
 pub(super) struct Runtimes {
     /// The last change of the quota.
     set: (Quota, QuotaChange),
+    /// The state with which every other one begins.
+    restored: Option<Restored>,
     closed: bool,
     states: Vec<Arc<Shared>>,
 }
@@ -52,13 +54,18 @@ impl Runtimes {
 }
 
 impl States {
-    /// Creates the first state with `outside`.
-    pub(super) fn new(config: &Config, outside: impl FnOnce(Config) -> Arc<Shared>) -> Self {
-        let outside = outside(config.bound(None));
+    /// Creates the first state with `outside`. Later states go on from an earlier one, if there is one.
+    pub(super) fn new(
+        config: &Config,
+        restored: Option<Restored>,
+        outside: impl FnOnce(Option<&Restored>, Config) -> Arc<Shared>,
+    ) -> Self {
+        let outside = outside(restored.as_ref(), config.bound(None));
         let runtimes = config.clock.is_of_runtime().then(|| {
             let quota = outside.queue().ledger.quota();
             Arc::new(Mutex::new(Runtimes {
                 set: (quota, config.algorithm.on_change()),
+                restored,
                 closed: false,
                 states: Vec::with_capacity(1),
             }))
@@ -82,7 +89,8 @@ impl States {
             .states
             .extract_if(.., |it| it.config.clock.has_ended());
         let ended: Vec<_> = ended.collect();
-        let state = Shared::new(locked.set.0, self.outside.config.bound(Some(home)));
+        let config = self.outside.config.bound(Some(home));
+        let state = Shared::new(locked.set, locked.restored.as_ref(), config);
         if locked.closed {
             state.lock_state().close();
         }

@@ -25,7 +25,8 @@ use super::state::{AtomicState, SharedParams, StateSnapshot};
 use super::waiters::QueueState;
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{
-    Algorithm, LAST_TICK, Ledger, Receipt, Tat, fresh_generation, tick_or_never,
+    Algorithm, LAST_TICK, Ledger, QuotaChange, Receipt, Restored, Tat, fresh_generation,
+    tick_or_never,
 };
 use crate::error::{AcquireError, Cause, ErrorKind};
 use crate::quota::Quota;
@@ -84,9 +85,20 @@ fn is_doubtful(due: Tick, now: Tick) -> bool {
 }
 
 impl Shared {
-    pub(super) fn new(quota: Quota, config: Config) -> Arc<Self> {
+    /// Creates the state of a limiter under a quota, which may go on from an earlier one.
+    pub(super) fn new(
+        quota: (Quota, QuotaChange),
+        restored: Option<&Restored>,
+        config: Config,
+    ) -> Arc<Self> {
         let generation = fresh_generation();
-        let ledger = Ledger::new(config.algorithm, quota, config.aligned, generation);
+        let ledger = match restored {
+            None => Ledger::new(config.algorithm, quota.0, config.origin, generation),
+            Some(it) => {
+                let now = config.clock.now();
+                Ledger::restored(it, quota, config.origin, now, generation)
+            }
+        };
         Self::of_ledger(ledger, config)
     }
 
@@ -95,7 +107,14 @@ impl Shared {
         let (state, params) = (AtomicState::default(), SharedParams::default());
         params.store(&ledger);
         params.set_admits_all(ledger.admits_all());
-        state.store(state.load().with(ledger.word()), !ledger.is_in_word());
+        let is_free = ledger.is_free();
+        state.store(
+            state.load().with(ledger.word()),
+            !is_free || !ledger.is_in_word(),
+        );
+        if is_free {
+            ledger.unlock();
+        }
         let ring = ledger.ring().map(Arc::clone);
         let counter = config.clock.counter().filter(|_| config.jitter.is_zero());
         let queue = QueueState::new(ledger);

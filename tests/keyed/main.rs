@@ -8,4 +8,5 @@ mod isolation;
 mod maps;
 mod model;
 mod reentrant;
+mod restore;
 mod scenarios;

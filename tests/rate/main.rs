@@ -8,6 +8,7 @@ mod local;
 mod many;
 mod quota;
 mod reference;
+mod restore;
 mod scenarios;
 mod setup;
 #[path = "../support/mod.rs"]

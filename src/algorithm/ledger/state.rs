@@ -7,7 +7,7 @@ use super::others::Others;
 use super::paused::Paused;
 use crate::algorithm::params::tick_or_never;
 use crate::algorithm::rule_state::RuleState;
-use crate::algorithm::state::{LimiterState, PauseState};
+use crate::algorithm::state::{LimiterState, PauseState, Restored};
 use crate::algorithm::{Algorithm, QuotaChange};
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -64,12 +64,34 @@ impl Ledger {
         ledger
     }
 
+    /// Creates the ledger that goes on from a state after some time, at a tick, and under a quota. With an `origin`, its
+    /// windows begin at multiples of their length since that tick.
+    pub(crate) fn restored(
+        restored: &Restored,
+        (quota, how): (Quota, QuotaChange),
+        origin: Option<i64>,
+        now: Tick,
+        generation: u64,
+    ) -> Self {
+        let mut ledger = Self::of_state(&restored.state);
+        ledger.generation = generation;
+        ledger.shift(restored.shift_to(now), now);
+        if let Some(origin) = origin {
+            ledger.rule.align(origin, now);
+        }
+        ledger.advance(now);
+        ledger.set_quota(quota, how, now);
+        ledger
+    }
+
     /// Moves everything along the time by this number of nanoseconds. The present is then this tick. Requires that
     /// there are no holds.
     pub(crate) fn shift(&mut self, by: i64, now: Tick) {
-        let shifted = |tick: Tick| match tick.is_never() {
-            true => tick,
-            false => tick_or_never(tick.as_nanos().saturating_add_signed(by)),
+        let shifted = |tick: Tick| {
+            if tick.is_never() {
+                return tick;
+            }
+            tick_or_never(tick.as_nanos().saturating_add_signed(by))
         };
         let until = shifted(self.paused_until);
         self.paused_until = Tick::default();

@@ -23,7 +23,7 @@ struct World {
 
 impl World {
     fn new(algorithm: Algorithm, quota: Quota) -> Self {
-        let mut rule = RuleState::new(algorithm, quota, false);
+        let mut rule = RuleState::new(algorithm, quota, None);
         rule.lock(rule.tat());
         Self {
             algorithm,

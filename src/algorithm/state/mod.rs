@@ -105,6 +105,47 @@ pub struct LimiterState {
     pub(super) others: Option<OthersUse>,
 }
 
+/// A state, and the time that has passed since.
+#[derive(Clone)]
+pub(crate) struct Restored {
+    pub(super) state: LimiterState,
+    elapsed: Duration,
+}
+
+impl Restored {
+    /// Returns the tick from which windows are counted on a clock whose present is this tick.
+    pub(crate) fn origin_at(&self, now: Tick) -> i64 {
+        let (Owed::Backlog { start, .. }, by) = (&self.state.owed, self.shift_to(now)) else {
+            return 0;
+        };
+        // The windows of nine years are counted; if there were more, the quota of the state counts them.
+        let (start, least) = (
+            start.saturating_add(by),
+            now.as_nanos() as i64 - LAST_TICK as i64,
+        );
+        let period = self.state.algorithm.batch(self.state.quota).period();
+        let period = i64::try_from(period.as_nanos()).unwrap_or(i64::MAX);
+        match least.checked_sub(start) {
+            Some(more) if more > 0 => start + (more / period).saturating_mul(period),
+            _ => start,
+        }
+    }
+
+    /// Returns the nanoseconds by which the ticks of the state come later on a clock whose present is this tick. A time
+    /// of more than nine years counts as nine years, in step with the period.
+    pub(crate) fn shift_to(&self, now: Tick) -> i64 {
+        let elapsed = u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let period = self.state.algorithm.batch(self.state.quota).period();
+        let period = period.as_nanos() as u64;
+        let elapsed = match elapsed.checked_sub(LAST_TICK) {
+            Some(more) if period <= LAST_TICK => LAST_TICK - period + more % period,
+            Some(_) => LAST_TICK,
+            None => elapsed,
+        };
+        now.as_nanos().min(LAST_TICK) as i64 - self.state.at as i64 - elapsed as i64
+    }
+}
+
 /// A pause that has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PauseState {
@@ -112,6 +153,48 @@ pub(super) struct PauseState {
     pub(super) until: u64,
     /// The units that were charged since it began.
     pub(super) forced: u64,
+}
+
+/// Creation for a limiter.
+impl LimiterState {
+    /// Returns when the state was read.
+    pub(crate) fn read_at(&self) -> u64 {
+        self.at
+    }
+
+    /// Checks whether a limiter with this algorithm can begin with the state.
+    pub(crate) fn restored(
+        &self,
+        expected: Algorithm,
+        elapsed: Duration,
+    ) -> Result<Restored, RestoreError> {
+        let found = self.algorithm;
+        if found != expected {
+            return Err(RestoreError::Algorithm { found, expected });
+        }
+        let state = self.clone();
+        Ok(Restored { state, elapsed })
+    }
+
+    /// Creates the state in a window or a step that ends after this time, of which this much was used.
+    #[track_caller]
+    pub(crate) fn in_window(algorithm: Algorithm, quota: Quota, left: Duration, used: u64) -> Self {
+        let has_steps = algorithm.keeps_a_word() && algorithm != Algorithm::Gcra;
+        assert!(has_steps, "{algorithm} has no windows that end all at once");
+        let nanos = left.as_nanos();
+        let is_valid = nanos > 0 && nanos <= u128::from(LAST_TICK);
+        assert!(
+            is_valid,
+            "a window must end in more than 0s and at most 2^58 ns, not in {left:?}"
+        );
+        let mut ledger = Ledger::new(algorithm, quota, None, 1);
+        ledger.charge(Tick::default(), used);
+        let mut state = ledger.state(Tick::default());
+        if let Owed::Backlog { start, .. } = &mut state.owed {
+            *start = nanos as i64 - algorithm.batch(quota).period().as_nanos() as i64;
+        }
+        state
+    }
 }
 
 /// Creation and use.
@@ -123,7 +206,7 @@ impl LimiterState {
     /// Returns an error if the quota does not fit the algorithm, see [`check`](Algorithm::check).
     pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, AlgorithmError> {
         algorithm.check(quota)?;
-        Ok(Ledger::new(algorithm, quota, false, 1).state(Tick::default()))
+        Ok(Ledger::new(algorithm, quota, None, 1).state(Tick::default()))
     }
 
     /// Returns the algorithm.
@@ -245,8 +328,11 @@ impl LimiterState {
 
     /// Gives back up to `units` of a charge whose call is not made, except the part that time has paid off, like
     /// [`RateLimiter::refund`](crate::RateLimiter::refund). It gives nothing back for a charge of another state. The
-    /// state remembers no earlier refunds, so it gives back less if a later charge was refunded before, never more.
+    /// state remembers no earlier refunds, so it gives back less if a later charge was refunded before, never more. A time
+    /// before the last charge counts as the time of that charge.
     pub fn give_back(&mut self, charge: &Charge, units: u64, now: Duration) {
+        // No time passes between an earlier `now` and the last charge, and none passes again later.
+        let now = now.max(self.time_of(Tick::from_nanos(self.at)));
         let (mut ledger, _, present) = self.ledger_at(self.quota, now);
         let at = i64::try_from(charge.at().as_nanos()).unwrap_or(i64::MAX);
         let at = at.saturating_sub(self.epoch).max(0) as u64;

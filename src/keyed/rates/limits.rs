@@ -17,7 +17,7 @@ use hashbrown::HashTable;
 use super::super::kind::{Decided, Entry, KeyLimit, KeyStatus, LockedEntry};
 use super::super::shard::{Shard, spread};
 use super::slot::{QuotaParams, RateSlot, ShardState, WithQuota};
-use crate::algorithm::{Ledger, QuotaChange, Receipt, Tat, fresh_generation};
+use crate::algorithm::{Algorithm, Ledger, QuotaChange, Receipt, Restored, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::rate::Charge;
@@ -84,7 +84,9 @@ impl Rates {
     ///
     /// Panics if the quota does not fit the algorithm.
     fn quota_params(&self, quota: Quota) -> QuotaParams {
-        let params = self.pattern.config.algorithm.promise(quota).params();
+        let config = &self.pattern.config;
+        let params = config.algorithm.promise(quota).params();
+        let params = params.starting(config.origin.unwrap_or(0));
         QuotaParams { quota, params }
     }
 
@@ -156,9 +158,39 @@ impl Rates {
     /// Returns the slot of a new key with a limiter.
     fn slot_of_runtimes(&self, quota: Quota, hash: u32) -> RateSlot {
         let algorithm = self.pattern.config.algorithm;
-        let ledger = Ledger::new(algorithm, quota, true, fresh_generation());
+        let origin = self.pattern.config.origin;
+        let ledger = Ledger::new(algorithm, quota, origin, fresh_generation());
         let limiter = self.pattern.promote(ledger);
         RateSlot::Limiter { hash, limiter }
+    }
+
+    /// Returns the algorithm of all keys.
+    pub(super) fn algorithm(&self) -> Algorithm {
+        self.pattern.config.algorithm
+    }
+
+    /// Returns the slot of a key that goes on from a state: with this word, or on tokio's time with a limiter.
+    pub(super) fn restored_slot(
+        &self,
+        shard: &mut ShardState,
+        hash: u32,
+        own: Option<Quota>,
+        tat: Tat,
+        restored: Restored,
+        quota: (Quota, QuotaChange),
+    ) -> RateSlot {
+        if self.pattern.config.clock.is_of_runtime() {
+            let limiter = self.pattern.promote_restored(restored, quota);
+            return RateSlot::Limiter { hash, limiter };
+        }
+        match own {
+            Some(quota) => self.slot_with(quota, tat, hash),
+            None => RateSlot::Word {
+                number: shard.next_number(),
+                hash,
+                tat,
+            },
+        }
     }
 
     /// Returns the ledger of an entry, or its limiter.
