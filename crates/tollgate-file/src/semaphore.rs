@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate::wait::Waiting;
@@ -92,8 +92,6 @@ struct Shared {
     line: Line,
     /// The file with which the next try begins, so that tries spread over the files.
     next: AtomicUsize,
-    /// The number of permits that had been taken at the last try of this process.
-    taken: AtomicU64,
 }
 
 /// The result of a try.
@@ -131,17 +129,11 @@ impl FileSemaphore {
             folder,
             line: Line::new(Clock::system()),
             next: AtomicUsize::new(process::id() as usize),
-            taken: AtomicU64::new(0),
         };
-        let mut taken = 0;
         for path in &shared.permits {
             locked::check_kind(path)?;
-            match File::open(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                opened => taken += count_of_locked(&opened.map_err(FileError::io(path))?, path)?,
-            }
         }
-        shared.taken.store(taken, Ordering::Relaxed);
+        shared.taken()?;
         // Missing rights show now.
         if let Attempt::Locked(file) = locked::lock(&shared.waiters)? {
             let _ = file.unlock();
@@ -225,19 +217,16 @@ impl FileSemaphore {
 
 impl Shared {
     async fn acquire(&self) -> Result<FilePermit, AcquireError> {
-        let joined = self.taken.load(Ordering::Relaxed);
+        let joined = self.line.is_busy().then(|| self.taken()).transpose()?;
         let _head = self.line.join().await?;
-        let (mut taken, mut took) = (self.taken.load(Ordering::Relaxed), Duration::ZERO);
-        let mut waits = match self.others()? {
-            Others::Wait(waits) => waits,
+        let (mut waits, mut taken) = match self.others()? {
+            Others::Wait(waits) => (waits, self.taken()?),
             Others::None => match self.try_permits()? {
                 Tried::Permit(permit) => return Ok(permit),
-                Tried::Taken(now) => {
-                    taken = now;
-                    wait_in(&self.waiters)?
-                }
+                Tried::Taken(taken) => (wait_in(&self.waiters)?, taken),
             },
         };
+        let (joined, mut took) = (joined.unwrap_or(taken), Duration::ZERO);
         loop {
             let pause = pause(taken.saturating_sub(joined));
             self.line.sleep(pause.max(PART * took)).await;
@@ -266,6 +255,21 @@ impl Shared {
         Ok(found.unwrap_or(Others::Wait(None)))
     }
 
+    /// Returns the number of permits that have been taken so far.
+    fn taken(&self) -> Result<u64, FileError> {
+        let mut taken = 0;
+        for path in &self.permits {
+            match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => {
+                    let file = opened.map_err(FileError::io(path))?;
+                    taken += count_of_locked(&file, path)?;
+                }
+            }
+        }
+        Ok(taken)
+    }
+
     /// Tries each file once.
     fn try_permits(&self) -> Result<Tried, FileError> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
@@ -282,12 +286,10 @@ impl Shared {
                     record[8..].copy_from_slice(&count.to_le_bytes());
                     // Only the order among processes depends on it, and a full disk must not stop anybody.
                     let _ = locked::write(&permit.file, &record);
-                    self.taken.fetch_add(1, Ordering::Relaxed);
                     return Ok(Tried::Permit(permit));
                 }
             }
         }
-        self.taken.store(taken, Ordering::Relaxed);
         Ok(Tried::Taken(taken))
     }
 }
