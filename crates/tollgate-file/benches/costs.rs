@@ -1,6 +1,6 @@
 //! Prints what limits in files cost: the time and the system calls of a decision, and how much of one permit eight
-//! processes use that ask again at once, with their shares. `cargo bench -p tollgate-file` runs all; a word after `--`
-//! runs the rows whose names contain it. Exits with 1 if a row misses its bound.
+//! processes use that ask again at once, with their shares. `cargo bench -p tollgate-file` runs all; a word after
+//! `--` runs the rows whose names contain it. Exits with 1 if a row misses its bound.
 
 use std::env;
 use std::error::Error;
@@ -16,14 +16,15 @@ use tollgate_file::{FileLimiter, FileSemaphore};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The number of decisions in a measurement, and of measurements, of which the fastest counts: one that is over before
-/// another program gets the processor.
+/// The number of decisions in a measurement, and of measurements, of which the fastest counts: one that is over
+/// before another program gets the processor.
 const DECISIONS: u32 = 100;
 const MEASUREMENTS: u32 = 2_000;
 
 const PROCESSES: usize = 8;
 
-/// Rows of eight processes: the time for which a permit is held, the number of holds, and the least part that is used.
+/// Rows of eight processes: the time for which a permit is held, the number of holds, and the least part that is
+/// used.
 const HELD: [(Duration, usize, f64); 3] = [
     (Duration::from_millis(20), 60, 0.80),
     (Duration::from_millis(20), 600, 0.80),

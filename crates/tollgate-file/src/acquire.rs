@@ -12,13 +12,13 @@ use tollgate::{AcquireError, Clock, Gate, Semaphore};
 
 /// The future of `acquire` and similar methods.
 ///
-/// It joins the queue of its process at its first poll, on any executor. The head of the queue sleeps on the timer thread
-/// of `tollgate` between its tries.
+/// It joins the queue of its process at its first poll, on any executor. The head of the queue sleeps on the timer
+/// thread of `tollgate` between its tries.
 ///
 /// # Cancel safety
 ///
-/// If it is dropped while it waits, it leaves the queue, and the next waiter of its process becomes the head. It has
-/// taken nothing before it is ready.
+/// If it is dropped while it waits, it leaves the queue, and the next waiter of its process becomes the head. It
+/// has taken nothing before it is ready.
 ///
 /// # Panics
 ///
@@ -88,7 +88,8 @@ impl Line {
     }
 }
 
-/// Calls `attempt` up to eight times within 50 µs, until it succeeds: the holder of a lock needs a few microseconds.
+/// Calls `attempt` up to eight times within 50 µs, until it succeeds: the holder of a lock needs a few
+/// microseconds.
 pub(crate) fn briefly<T, E>(
     clock: &Clock,
     mut attempt: impl FnMut() -> Result<Option<T>, E>,

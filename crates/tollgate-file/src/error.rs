@@ -36,8 +36,8 @@ pub struct FileError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileErrorKind {
-    /// Another process has held the lock of a rate for more than a second, or for all of the attempts of a call that
-    /// does not wait; perhaps it was stopped. All callers go on when it resumes or dies.
+    /// Another process has held the lock of a rate for more than a second, or for all of the attempts of a call
+    /// that does not wait; perhaps it was stopped. All callers go on when it resumes or dies.
     Busy,
     /// The file was written by another program.
     Garbage,
@@ -45,8 +45,8 @@ pub enum FileErrorKind {
     NotAFile,
     /// The file is on a file system of the network, whose locks and caches are not those of one machine.
     Network,
-    /// The file has the state of a limiter with another algorithm or another period, or was written by another version
-    /// of the crate.
+    /// The file has the state of a limiter with another algorithm or another period, or was written by another
+    /// version of the crate.
     State(RestoreError),
     /// The algorithm does not fit the quota, or has no state of a fixed size, as
     /// [`SlidingLog`](tollgate::Algorithm::SlidingLog).
@@ -106,8 +106,8 @@ const MOST: usize = 1024;
 /// The failures so far, each kept once: an [`AcquireError`] without a destructor cannot own its source.
 static KEPT: Mutex<Vec<(FileError, &'static Source)>> = Mutex::new(Vec::new());
 
-/// Creates an error of the kind [`Store`](tollgate::ErrorKind::Store) with this one as its source. A process keeps each
-/// of the first 1,024 different errors; a later one has no source.
+/// Creates an error of the kind [`Store`](tollgate::ErrorKind::Store) with this one as its source. A process keeps
+/// each of the first 1,024 different errors; a later one has no source.
 impl From<FileError> for AcquireError {
     fn from(error: FileError) -> Self {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

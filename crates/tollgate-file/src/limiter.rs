@@ -1,12 +1,14 @@
 //! [`FileLimiter`]: a rate limit of the processes of one machine.
 //!
-//! 1. The file has the record of a [`LimiterState`], which decides. There is no other state and no arithmetic here.
-//! 2. A decision opens and locks the file, reads the clock of the machine, reads the record, decides, writes the record in
-//!    one call, and unlocks. The clock is read under the lock, so that the times of two processes do not cross.
-//! 3. The lock is never waited for. A caller that does not wait tries it up to eight times within 50 µs; the head of the
-//!    queue pauses and tries again, for a second at most.
-//! 4. If a head has failed because of the lock, the next ones fail at their first try, until a try succeeds: a queue does
-//!    not wait for the bound of each.
+//! 1. The file has the record of a [`LimiterState`], which decides. There is no other state and no arithmetic
+//!    here.
+//! 2. A decision opens and locks the file, reads the clock of the machine, reads the record, decides, writes the
+//!    record in one call, and unlocks. The clock is read under the lock, so that the times of two processes do not
+//!    cross.
+//! 3. The lock is never waited for. A caller that does not wait tries it up to eight times within 50 µs; the head
+//!    of the queue pauses and tries again, for a second at most.
+//! 4. If a head has failed because of the lock, the next ones fail at their first try, until a try succeeds: a
+//!    queue does not wait for the bound of each.
 
 use std::fmt;
 use std::fs::File;
@@ -32,25 +34,25 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_micros(250);
 const LONGEST: Duration = Duration::from_millis(25);
 
-/// The longest time until a head looks again, because the clock of the machine may be set, the machine may be suspended,
-/// and another process may give something back.
+/// The longest time until a head looks again, because the clock of the machine may be set, the machine may be
+/// suspended, and another process may give something back.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A rate limiter that the processes of one machine share, in a file.
 ///
-/// The file is 160 bytes long, and each decision locks, reads and writes it: with 8 system calls, without waiting for the
-/// disk. The state survives restarts. Time is the clock of the machine, which also counts while the machine is suspended,
-/// and windows begin at the multiples of their length since 1970, in UTC.
-/// It is cheap to clone, and clones share a queue.
+/// The file is 160 bytes long, and each decision locks, reads and writes it: with 8 system calls, without waiting
+/// for the disk. The state survives restarts. Time is the clock of the machine, which also counts while the
+/// machine is suspended, and windows begin at the multiples of their length since 1970, in UTC. It is cheap to
+/// clone, and clones share a queue.
 ///
 /// # Order
 ///
-/// First-in first-out among the waiters of this limiter and its clones. The heads of several processes, and of limiters
-/// that were opened separately, try at the same time when the next unit is due, and one of them gets it: on average each
-/// gets the same.
+/// First-in first-out among the waiters of this limiter and its clones. The heads of several processes, and of
+/// limiters that were opened separately, try at the same time when the next unit is due, and one of them gets it:
+/// on average each gets the same.
 ///
-/// A head wakes a little late, by some 100 µs. With a burst of 1 that time is lost, so a saturated limit above 1,000 per
-/// second needs a burst of a few units to be used fully.
+/// A head wakes a little late, by some 100 µs. With a burst of 1 that time is lost, so a saturated limit above
+/// 1,000 per second needs a burst of a few units to be used fully.
 ///
 /// # Several quotas
 ///
@@ -64,10 +66,10 @@ const LOOK: Duration = Duration::from_secs(1);
 ///   [`Busy`](FileErrorKind::Busy), and no thread is blocked. When the process resumes or dies, all go on.
 /// - *The file is unlinked or replaced*: the next decision begins with what is there; a new file allows one burst.
 /// - *The disk is full*: a limiter whose file exists goes on; a new file is an error.
-/// - *The power is lost*: no decision waits for the disk, so the state may be that of some seconds before, which allows at
-///   most one burst more, or the file may be empty, which is a new one.
-/// - *The clock of the machine is set*: set back, no time has passed, and at most a burst is owed. Each jump forward
-///   allows at most one burst.
+/// - *The power is lost*: no decision waits for the disk, so the state may be that of some seconds before, which
+///   allows at most one burst more, or the file may be empty, which is a new one.
+/// - *The clock of the machine is set*: set back, no time has passed, and at most a burst is owed. Each jump
+///   forward allows at most one burst.
 /// - *The file cannot be used*: see [`FileErrorKind`]. Then nothing is created or written.
 ///
 /// # Examples
@@ -107,8 +109,8 @@ impl FileLimiter {
     /// Opens the limiter in a file, which is created if it does not exist, with the algorithm
     /// [`Gcra`](Algorithm::Gcra).
     ///
-    /// A new file is for the processes of one user. For a group, create it before, empty and with the rights that the
-    /// group needs.
+    /// A new file is for the processes of one user. For a group, create it before, empty and with the rights that
+    /// the group needs.
     ///
     /// # Errors
     ///
@@ -192,8 +194,8 @@ impl FileLimiter {
     ///
     /// # Errors
     ///
-    /// `TimedOut`, at once if the wait does not fit a [timeout](Waiting::timeout); `Store`, with a [`FileError`] as its
-    /// source, if the file cannot be used.
+    /// `TimedOut`, at once if the wait does not fit a [timeout](Waiting::timeout); `Store`, with a [`FileError`]
+    /// as its source, if the file cannot be used.
     ///
     /// # Examples
     ///
@@ -231,14 +233,14 @@ impl FileLimiter {
         Acquire::new(&self.0.line.clock, future)
     }
 
-    /// Acquires one unit if it is available now and nobody of this process waits. It makes 8 system calls, and never
-    /// blocks.
+    /// Acquires one unit if it is available now and nobody of this process waits. It makes 8 system calls, and
+    /// never blocks.
     ///
     /// # Errors
     ///
-    /// `RateLimited`, with the time after which to retry if no other process comes first, and without one if callers of
-    /// this process wait; `Store`, with a [`FileError`] as its source, if the file cannot be used, or if other processes
-    /// had locked it at all of up to eight attempts within 50 µs.
+    /// `RateLimited`, with the time after which to retry if no other process comes first, and without one if
+    /// callers of this process wait; `Store`, with a [`FileError`] as its source, if the file cannot be used, or
+    /// if other processes had locked it at all of up to eight attempts within 50 µs.
     pub fn try_acquire(&self) -> Result<Charge, AcquireError> {
         self.try_acquire_many(1)
     }
@@ -257,9 +259,10 @@ impl FileLimiter {
         decided.unwrap_or_else(|| Err(self.0.busy()))
     }
 
-    /// Gives a charge back, because the call was not made, except for the part that time has paid off. It makes 8 system
-    /// calls, and never blocks: if other processes had locked the file at all of up to eight attempts within 50 µs, or it
-    /// cannot be used, the charge stays, time pays it off, and [`unrefunded`](Self::unrefunded) counts it.
+    /// Gives a charge back, because the call was not made, except for the part that time has paid off. It makes 8
+    /// system calls, and never blocks: if other processes had locked the file at all of up to eight attempts
+    /// within 50 µs, or it cannot be used, the charge stays, time pays it off, and
+    /// [`unrefunded`](Self::unrefunded) counts it.
     pub fn refund(&self, charge: Charge) {
         let units = charge.cost();
         self.give_back(&charge, units);

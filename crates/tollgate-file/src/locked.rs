@@ -1,14 +1,14 @@
 //! Opening and locking a file that other processes lock, too.
 //!
-//! 1. A file is opened anew for each lock, so that the lock belongs to one open file: threads, two limiters of one path,
-//!    and a forked child that inherits descriptors exclude each other as processes do.
-//! 2. A file that exists is opened without the right to create it; one that does not is created in a way that follows no
-//!    link and fails if it exists. So nothing is created or written where a link leads.
+//! 1. A file is opened anew for each lock, so that the lock belongs to one open file: threads, two limiters of one
+//!    path, and a forked child that inherits descriptors exclude each other as processes do.
+//! 2. A file that exists is opened without the right to create it; one that does not is created in a way that
+//!    follows no link and fails if it exists. So nothing is created or written where a link leads.
 //! 3. After the lock, the open file is compared with the path. If they differ, the file was unlinked or replaced
 //!    meanwhile, or the path is a link; the attempt begins again with what is there, or fails.
 //! 4. A lock is never waited for: no call here blocks the thread.
 
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -67,7 +67,8 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Returns whether an open file is a regular one and still the one at the path. A link at the path is another file.
+/// Returns whether an open file is a regular one and still the one at the path. A link at the path is another
+/// file.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     match path.symlink_metadata() {
@@ -89,11 +90,15 @@ pub(crate) fn check_kind(path: &Path) -> Result<(), FileError> {
 #[cfg(unix)]
 mod portable {
     use super::*;
-    use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+    use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 
     /// The processes of one user share a new file, and no others can hold its lock.
     pub(super) fn restrict(options: &mut OpenOptions) {
         options.mode(0o600);
+    }
+
+    pub(super) fn create_folder(path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(path)
     }
 
     pub(super) fn is_same(opened: &Metadata, there: &Metadata) -> bool {
@@ -124,6 +129,10 @@ mod portable {
             .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
     }
 
+    pub(super) fn create_folder(path: &Path) -> io::Result<()> {
+        DirBuilder::new().create(path)
+    }
+
     pub(super) fn is_same(_: &Metadata, _: &Metadata) -> bool {
         true
     }
@@ -135,6 +144,11 @@ mod portable {
     pub(super) fn write(file: &File, bytes: &[u8]) -> io::Result<usize> {
         file.seek_write(bytes, 0)
     }
+}
+
+/// Creates a folder, for one user where the system knows such rights.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    portable::create_folder(path)
 }
 
 /// Reads the beginning of a file in one call, and returns its length.

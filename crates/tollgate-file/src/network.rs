@@ -1,7 +1,7 @@
 //! Finds out whether a file is on a file system of the network.
 //!
-//! There a lock may be only of one machine, or none at all, and another machine may read an old state. Linux tells the
-//! type of each mounted file system. Other systems are not asked.
+//! There a lock may be only of one machine, or none at all, and another machine may read an old state. Linux tells
+//! the type of each mounted file system. Other systems are not asked.
 
 use std::path::Path;
 

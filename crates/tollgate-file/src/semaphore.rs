@@ -1,17 +1,18 @@
 //! [`FileSemaphore`]: a concurrency limit of the processes of one machine.
 //!
 //! 1. A permit is the exclusive lock of one of `n` files. The kernel returns it when its process dies.
-//! 2. Whoever takes a permit counts it in that file, under the lock. The sum over the files is the number of permits that
-//!    were taken so far, so a waiter knows how many were taken since it began to wait: its *turns*.
-//! 3. The head of a process's queue waits by trying. It pauses between two tries, half as long after each turn: who has
-//!    waited for more turns tries more often, and so gets the next permit more probably. That is why the order is about
-//!    that of arrival, whatever the time for which permits are held.
-//! 4. A waiter holds a shared lock of one more file. Whoever cannot lock that file exclusively, which includes a caller
-//!    that has just returned a permit, pauses before its first try.
-//! 5. No waiter holds what another one needs: without the shared lock it tries, too. So a stopped waiter stops nobody.
+//! 2. Whoever takes a permit counts it in that file, under the lock. The sum over the files is the number of
+//!    permits that were taken so far, so a waiter knows how many were taken since it began to wait: its *turns*.
+//! 3. The head of a process's queue waits by trying. It pauses between two tries, half as long after each turn:
+//!    who has waited for more turns tries more often, and so gets the next permit more probably. That is why the
+//!    order is about that of arrival, whatever the time for which permits are held.
+//! 4. A waiter holds a shared lock of one more file. Whoever cannot lock that file exclusively, which includes a
+//!    caller that has just returned a permit, pauses before its first try.
+//! 5. No waiter holds what another one needs: without the shared lock it tries, too. So a stopped waiter stops
+//!    nobody.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -40,31 +41,32 @@ const RECORD: usize = 16;
 
 /// A semaphore that the processes of one machine share, in a folder with a file for each permit.
 ///
-/// A permit is a lock of the operating system. It is returned when it is dropped, and when its process ends in any way,
-/// also by `kill -9`. All processes pass the same number of permits; if they differ, at most the largest number is held
-/// at once. It is cheap to clone, and clones share a queue.
+/// A permit is a lock of the operating system. It is returned when it is dropped, and when its process ends in any
+/// way, also by `kill -9`. All processes pass the same number of permits; if they differ, at most the largest
+/// number is held at once. It is cheap to clone, and clones share a queue.
 ///
 /// # Order
 ///
-/// First-in first-out among the waiters of this semaphore and its clones. Among processes, and among semaphores that
-/// were opened separately, the order is rough: a waiter tries for a permit from time to time, more often the more
-/// permits were taken since it joined: every 25 milliseconds at first, and every 0.25 milliseconds after seven. So a
-/// permit is idle for some milliseconds before it passes to another process. Eight processes that hold one permit for 20
-/// milliseconds, and ask again at once, use it for 95 % of the time, and for 99.9 % if they hold it for a second.
+/// First-in first-out among the waiters of this semaphore and its clones. Among processes, and among semaphores
+/// that were opened separately, the order is rough: a waiter tries for a permit from time to time, more often the
+/// more permits were taken since it joined: every 25 milliseconds at first, and every 0.25 milliseconds after
+/// seven. So a permit is idle for some milliseconds before it passes to another process. Eight processes that hold
+/// one permit for 20 milliseconds, and ask again at once, use it for 95 % of the time, and for 99.9 % if they hold
+/// it for a second.
 ///
 /// A newcomer does not overtake: if somebody waits, it pauses first.
 ///
 /// # When files change
 ///
-/// If a file is unlinked or replaced while its permit is held, there is a new permit in its place: one more may be held.
-/// A folder that was removed is an error. A waiter of a process that is stopped stops nobody; a *holder* that is stopped
-/// keeps its permit.
+/// If a file is unlinked or replaced while its permit is held, there is a new permit in its place: one more may be
+/// held. A folder that was removed is an error. A waiter of a process that is stopped stops nobody; a *holder*
+/// that is stopped keeps its permit.
 ///
 /// # Fork
 ///
-/// A child process that was started with [`Command`](std::process::Command) has no part in a permit. In a child that was
-/// forked without executing another program, dropping a permit does nothing. But such a child keeps the permits of a
-/// parent that is killed until it ends, too.
+/// A child process that was started with [`Command`](std::process::Command) has no part in a permit. In a child
+/// that was forked without executing another program, dropping a permit does nothing. But such a child keeps the
+/// permits of a parent that is killed until it ends, too.
 ///
 /// # Examples
 ///
@@ -109,11 +111,11 @@ enum Others {
 }
 
 impl FileSemaphore {
-    /// Opens the semaphore in a folder, which is created if it does not exist, with a number of permits. With 0 permits,
-    /// all callers wait.
+    /// Opens the semaphore in a folder, which is created if it does not exist, with a number of permits. With 0
+    /// permits, all callers wait.
     ///
-    /// The files in a new folder are for the processes of one user. For a group, create the folder before, and the files
-    /// `waiters`, `permit-0`, `permit-1` and so on in it, empty and with the rights that the group needs.
+    /// The files in a new folder are for the processes of one user. For a group, create the folder before, and the
+    /// files `waiters`, `permit-0`, `permit-1` and so on in it, empty and with the rights that the group needs.
     ///
     /// # Errors
     ///
@@ -185,7 +187,8 @@ impl FileSemaphore {
         Acquire::new(&self.0.line.clock, async move { shared.acquire().await })
     }
 
-    /// Acquires a permit if one is free and nobody waits. It makes some system calls for each permit, and never blocks.
+    /// Acquires a permit if one is free and nobody waits. It makes some system calls for each permit, and never
+    /// blocks.
     ///
     /// # Errors
     ///
@@ -336,10 +339,7 @@ fn count_of_locked(file: &File, path: &Path) -> Result<u64, FileError> {
 
 /// Creates the folder, unless it exists.
 fn create(folder: &Path) -> Result<(), FileError> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(folder) {
+    match locked::create_folder(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         created => return created.map_err(FileError::io(folder)),
     }
@@ -383,8 +383,8 @@ impl FilePermit {
     }
 }
 
-/// Unlocks the file, because closing it alone would leave the lock with a child process that is just being started. In a
-/// forked child it does nothing: the lock is that of the parent.
+/// Unlocks the file, because closing it alone would leave the lock with a child process that is just being
+/// started. In a forked child it does nothing: the lock is that of the parent.
 impl Drop for FilePermit {
     fn drop(&mut self) {
         if self.process == process::id() {

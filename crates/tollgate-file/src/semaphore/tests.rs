@@ -77,9 +77,9 @@ impl Random {
     }
 }
 
-/// Returns how often each of eight processes holds a permit that all of them ask for again at once, and the part of the
-/// time for which it is held. When a permit returns, a waiter tries it after a random part of its pause, and some 150 µs
-/// later, because timers are late.
+/// Returns how often each of eight processes holds a permit that all of them ask for again at once, and the part
+/// of the time for which it is held. When a permit returns, a waiter tries it after a random part of its pause,
+/// and some 150 µs later, because timers are late.
 fn shares(hold: f64, holds: u64, seed: u64) -> ([u32; 8], f64) {
     let mut random = Random(seed);
     let (mut served, mut joined, mut holder, mut idle) = ([0; 8], [0; 8], 0, 0.0);

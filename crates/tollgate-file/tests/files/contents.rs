@@ -142,7 +142,8 @@ fn acquire_after_the_file_of_a_permit_is_unlinked_or_replaced_takes_what_is_ther
     }
 }
 
-/// A file of another user, without the right to write it. The administrator has all rights, and so leaves them first.
+/// A file of another user, without the right to write it. The administrator has all rights, and so leaves them
+/// first.
 #[cfg(unix)]
 #[test]
 fn open_without_rights_is_an_error() {
