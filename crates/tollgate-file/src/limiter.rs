@@ -251,9 +251,9 @@ impl FileLimiter {
     ///
     /// The errors of [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if `n` is more than the burst.
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
-        if self.0.line.is_busy() {
+        let Some(_head) = self.0.line.try_join() else {
             return Err(AcquireError::new(ErrorKind::RateLimited));
-        }
+        };
         let quota = self.0.quota;
         let decided = self.0.briefly(|state, now| state.take(quota, now, n))?;
         decided.unwrap_or_else(|| Err(self.0.busy()))

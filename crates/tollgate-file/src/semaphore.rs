@@ -210,10 +210,16 @@ impl FileSemaphore {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_acquire(&self) -> Result<FilePermit, AcquireError> {
-        let is_first = !self.0.line.is_busy() && matches!(self.0.others()?, Others::None);
-        match is_first.then(|| self.0.try_permits()).transpose()? {
-            Some(Tried::Permit(permit)) => Ok(permit),
-            _ => Err(AcquireError::new(ErrorKind::NoPermits)),
+        let no_permits = AcquireError::new(ErrorKind::NoPermits);
+        let Some(_head) = self.0.line.try_join() else {
+            return Err(no_permits);
+        };
+        match self.0.others()? {
+            Others::Wait(_) => Err(no_permits),
+            Others::None => match self.0.try_permits()? {
+                Tried::Permit(permit) => Ok(permit),
+                Tried::Taken(_) => Err(no_permits),
+            },
         }
     }
 }
