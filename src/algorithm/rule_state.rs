@@ -258,6 +258,8 @@ impl DerefMut for RuleState {
 
 /// What time pays off, as numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub(super) enum Owed {
     /// A rule that decides by the end of the backlog.
     Backlog {

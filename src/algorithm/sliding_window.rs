@@ -54,6 +54,7 @@ pub(crate) struct SlidingWindow {
 
 /// The parts of a state that do not follow from the quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct WindowParts {
     pub(super) start: i64,
     pub(super) origin: i64,

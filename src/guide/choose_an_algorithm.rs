@@ -62,8 +62,10 @@
 //! - `per_second(50)` without a burst is one call each 20 ms with `Gcra`. Windows and logs have their whole
 //!   count as the burst.
 //! - Windows begin at multiples of their length since the first use of the clock. They are not aligned
-//!   with the calendar or with a provider's windows, so either may count up to `2N` of your calls.
-//! - The state is in memory: a new process has its whole quota. For long periods, charge the usage
-//!   so far ([`charge`](crate::RateLimiter::charge)), or [keep the limit on a server](super::share_a_limit).
+//!   with the calendar or with a provider's windows, so either may count up to `2N` of your calls, unless the limiter
+//!   begins [within such a window](super::reset_at_midnight).
+//! - The state is in memory: a new process has its whole quota. For long periods, store the
+//!   [state](crate::RateLimiter::state) and [restore](crate::RateLimiter::restore) it, or [keep the limit on a
+//!   server](super::share_a_limit).
 //! - [`Algorithm`](crate::Algorithm) documents the bound, the memory and the source of each algorithm, and the quotas
 //!   that it refuses.

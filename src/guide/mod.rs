@@ -21,6 +21,8 @@
 //! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`] of the same crate |
 //! | priorities, weights, even shares among tenants, newest first under overload | [`FairQueue`](crate::fair::FairQueue) in front of any of these |
 //! | all callers blocked for a while, with one relaxed load per check | [`Gate`](crate::Gate); the crate [`tollgate-detector`] blocks heavy callers with it |
+//! | a limit that goes on after a restart | [`limiter.state()`](crate::RateLimiter::state) and [`restore`](crate::RateLimiter::restore); [`states`](crate::Keyed::states) of all keys |
+//! | a quota that resets at midnight | [`window_ends_in`](crate::RateLimiter::window_ends_in), see [the page](reset_at_midnight) |
 //! | limits that the processes of one machine share, without a server | the crate [`tollgate-file`] |
 //! | the same limits across machines | the crate [`tollgate-redis`]; without a server, [`quota.split(nodes)`](crate::Quota::split) |
 //!
@@ -79,13 +81,14 @@
 //!
 //! Everywhere:
 //!
-//! 12. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
-//! 13. [Test code that waits](test_code_that_waits): exact times, without sleeping.
-//! 14. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
+//! 12. [A quota that resets at midnight](reset_at_midnight): windows of a time zone, and limits that go on after a restart.
+//! 13. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
+//! 14. [Test code that waits](test_code_that_waits): exact times, without sleeping.
+//! 15. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
 //!     long.
-//! 15. [Decide who goes first](who_goes_first): priorities and fair shares.
-//! 16. [`tollgate_adaptive::guide`]: find the right limit, with a limit that measures what a backend can handle.
-//! 17. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
+//! 16. [Decide who goes first](who_goes_first): priorities and fair shares.
+//! 17. [`tollgate_adaptive::guide`]: find the right limit, with a limit that measures what a backend can handle.
+//! 18. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
 //!
 //! [Coming from another crate](crate::migrate)? There is a table for each.
 //! [What each throttle guarantees](crate::guarantees) is a table for reference.
@@ -122,6 +125,7 @@ pub mod limit_an_api_client;
 pub mod limit_an_llm_client;
 pub mod limit_messages;
 pub mod per_tenant_limits;
+pub mod reset_at_midnight;
 pub mod send_webhooks;
 pub mod share_a_limit;
 pub mod test_code_that_waits;

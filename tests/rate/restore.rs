@@ -390,6 +390,72 @@ fn state_beside_other_threads_is_of_one_moment() {
     }
 }
 
+#[cfg(feature = "serde")]
+#[test]
+fn state_in_json_is_the_same_state() {
+    for &algorithm in Algorithm::all() {
+        let limiter = limiter(
+            algorithm,
+            Quota::per_second(100).burst(100),
+            &clock_at(u64::MAX >> 6),
+        );
+        limiter.charge(1);
+        for _ in 0..3 {
+            let state = limiter.state();
+            let text = serde_json::to_string(&state).unwrap();
+            assert_eq!(
+                serde_json::from_str::<LimiterState>(&text).unwrap(),
+                state,
+                "{text}"
+            );
+            // A log takes at most 20 bytes for each charge.
+            let used = limiter.snapshot().in_use as usize;
+            let log = if algorithm == Algorithm::SlidingLog {
+                20 * used
+            } else {
+                0
+            };
+            assert!(text.len() <= 400 + log, "{text}");
+            limiter.charge(50);
+            limiter.pause_for(SECOND);
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn state_in_json_that_no_limiter_has_is_an_error() {
+    let state = RateLimiter::new(Quota::per_second(100))
+        .clock(Clock::manual())
+        .state();
+    let text = serde_json::to_string(&state).unwrap();
+    for (part, changed, error) in [
+        (
+            "\"version\":1",
+            "\"version\":2",
+            "the state has the form of version 2, and this crate knows version 1",
+        ),
+        (
+            "\"end\":0",
+            "\"end\":1152921504606846976",
+            "it is no state of a limiter",
+        ),
+        ("gcra", "sliding-log", "it is no state of a limiter"),
+        (
+            "100/s",
+            "0/s",
+            "\"0/s\" is no quota: a quota cannot have a count of 0: 0 in 1s, burst 1",
+        ),
+    ] {
+        let changed = text.replace(part, changed);
+        let refused = serde_json::from_str::<LimiterState>(&changed).map_err(|it| it.to_string());
+        assert!(
+            refused.clone().unwrap_err().starts_with(error),
+            "{refused:?}"
+        );
+    }
+}
+
 /// Its waiters are not in it.
 #[test]
 fn state_with_reservations_is_that_without_them() {

@@ -15,6 +15,8 @@
 
 mod error;
 mod record;
+#[cfg(feature = "serde")]
+mod serialized;
 #[cfg(test)]
 mod tests;
 
@@ -69,8 +71,9 @@ const PRESENT: u64 = 1 << 53;
 /// # Size
 ///
 /// All algorithms but the log take a constant size, [160 bytes](Self::to_bytes) as a record. A
-/// [`SlidingLog`](Algorithm::SlidingLog) takes 8 bytes for each of its last charges, at most its count; if its quota
-/// became smaller, at most the largest count. Decisions of a log take a time that is linear in that.
+/// [`SlidingLog`](Algorithm::SlidingLog) takes 8 bytes for each of its last charges, and in JSON at most 20: of as many
+/// as its count, and beyond that of those from before its count became smaller. Decisions of a log take a time that is
+/// linear in that.
 ///
 /// # Examples
 ///
@@ -148,6 +151,7 @@ impl Restored {
 
 /// A pause that has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct PauseState {
     /// The tick of its end.
     pub(super) until: u64,

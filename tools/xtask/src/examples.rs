@@ -39,6 +39,10 @@ client: ^the squares sum up to 40425$
 crawler: ^20 pages, one at once from each host$
 pages: ^.1, 10, 2, 20, 3, 30, 4, 40, 5, 50.$
 smol_tasks: ^the squares sum up to 2470$
+restart: ^30 of 150 calls in 15 starts$
+daily_quota: ^.360, 1000, 1000, 1000, 60. mails until 2027-03-30
+config: ^TOML parse error at line 4, column 9: a window or a log allows its whole count at once, but
+config: ^4 uploads; .10, 50. left$
 ";
 
 pub(crate) fn examples(shell: &Shell) -> Result<bool> {
@@ -46,6 +50,7 @@ pub(crate) fn examples(shell: &Shell) -> Result<bool> {
     let adapters = adapters.map(|name| format!("-ptollgate-{name}"));
     cmd!(shell, "cargo build --examples --all-features").run()?;
     cmd!(shell, "cargo build {adapters...} --examples --all-features").run()?;
+    cmd!(shell, "cargo build -p operate --examples").run()?;
     let programs = members(shell)?.target_directory.join("debug/examples");
     let (readme, hello) = ("README.md", "examples/hello.rs");
     let (page, program) = (shell.read_file(readme)?, shell.read_file(hello)?);
@@ -60,7 +65,7 @@ pub(crate) fn examples(shell: &Shell) -> Result<bool> {
         ensure!(is_printed, "no line is {line}");
     }
     interrupt(programs.join("ctrl_c").as_std_path())?;
-    let mut folders = vec!["examples".into()];
+    let mut folders = vec!["examples".into(), "examples/operate/examples".into()];
     for package in shell.read_dir("crates")? {
         folders.push(package.join("examples"));
     }

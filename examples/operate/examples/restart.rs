@@ -1,0 +1,30 @@
+//! A command that is started again and again keeps one limit.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+use tollgate::rate::LimiterState;
+use tollgate::{Quota, RateLimiter};
+
+/// Returns how many of ten calls are admitted, in a process of its own.
+fn start(file: &Path) -> Result<usize, Box<dyn Error>> {
+    let mut limiter = RateLimiter::new(Quota::per_hour(30).burst(30));
+    if let Ok(text) = fs::read_to_string(file) {
+        let (state, read): (LimiterState, SystemTime) = serde_json::from_str(&text)?;
+        // A clock that was set back counts as no time.
+        limiter = limiter.restore(&state, read.elapsed().unwrap_or_default())?;
+    }
+    let calls = (0..10).filter(|_| limiter.try_acquire().is_ok()).count();
+    let state = (limiter.state(), SystemTime::now());
+    fs::write(file, serde_json::to_string(&state)?)?;
+    Ok(calls)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("limit.json");
+    let starts = (0..15).map(|_| start(&file)).sum::<Result<usize, _>>()?;
+    println!("{starts} of 150 calls in 15 starts");
+    Ok(())
+}
