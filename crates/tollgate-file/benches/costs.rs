@@ -35,6 +35,7 @@ fn main() -> Result<ExitCode> {
     match env::var("ROLE").as_deref() {
         Ok("decide") => decide().map(|_| ExitCode::SUCCESS),
         Ok("hold") => hold().map(|()| ExitCode::SUCCESS),
+        Ok("take") => take().map(|()| ExitCode::SUCCESS),
         _ => rows(),
     }
 }
@@ -68,6 +69,9 @@ fn rows() -> Result<ExitCode> {
         println!("system calls: {calls:.2} for a decision, at most 8");
         Ok(calls < 8.01)
     })?;
+    for rate in [10, 100, 1000] {
+        row(&format!("rate of {rate}/s"), &|| taken(rate))?;
+    }
     for (time, holds, least) in HELD {
         row(&format!("held for {time:?}"), &|| held(time, holds, least))?;
     }
@@ -143,51 +147,81 @@ fn system_calls() -> Result<Option<f64>> {
     Ok(Some(total / f64::from(DECISIONS * MEASUREMENTS)))
 }
 
+/// Lets processes wait for one rate with a burst of 1, and prints the part that they use of it, and their shares.
+/// The system decides how late timers are, so there is no bound.
+fn taken(rate: u64) -> Result<bool> {
+    let takes = 3 * rate as usize;
+    let interval = Duration::from_secs(1) / rate as u32;
+    let (lines, shares) = run("take", &rate.to_string(), interval, takes)?;
+    let whole = (lines[takes - 1].1 - lines[0].1) as f64 / 1e6;
+    let used = (takes - 1) as f64 / rate as f64 / whole;
+    println!(
+        "rate of {rate}/s by {PROCESSES} processes, {takes} units: {:.1} % used; shares {shares:?}",
+        100.0 * used,
+    );
+    Ok(true)
+}
+
 /// Lets processes hold one permit in turn, and prints the part of the time in which it was held, and their shares.
 fn held(time: Duration, holds: usize, least: f64) -> Result<bool> {
+    let (lines, shares) = run("hold", &time.as_micros().to_string(), time, holds)?;
+    let idle: u64 = lines.windows(2).map(|two| two[1].1 - two[0].2).sum();
+    let whole = lines[holds - 1].2 - lines[0].1;
+    let used = 1.0 - idle as f64 / whole as f64;
+    println!(
+        "held for {time:?} by {PROCESSES} processes, {holds} times: {:.1} % used, at least {:.0}; shares {shares:?}",
+        100.0 * used,
+        100.0 * least,
+    );
+    Ok(used >= least && 2 * shares[0] >= shares[PROCESSES - 1])
+}
+
+/// Lets processes play a role until their log has a number of lines, and returns the last of these, and how many
+/// are of each process. The first lines, until all have come, do not count.
+fn run(
+    role: &str,
+    number: &str,
+    each: Duration,
+    counted: usize,
+) -> Result<(Vec<Line>, Vec<usize>)> {
     let folder = tempfile::tempdir()?;
-    let (path, log) = (folder.path().join("permit"), folder.path().join("log"));
+    let (path, log) = (folder.path().join("limit"), folder.path().join("log"));
     let start = || {
         let mut child = Command::new(env::current_exe()?);
-        let child = child
-            .env("ROLE", "hold")
-            .env("TIME", time.as_micros().to_string());
-        child.env("FOLDER", &path).env("LOG", &log).spawn()
+        let child = child.env("ROLE", role).env("NUMBER", number);
+        child.env("LIMIT", &path).env("LOG", &log).spawn()
     };
     let mut children = (0..PROCESSES)
         .map(|_| start())
         .collect::<std::io::Result<Vec<_>>>()?;
-    // The first holds, until all have come, do not count.
-    let (skipped, mut lines) = (2 * PROCESSES, Vec::new());
-    while lines.len() < skipped + holds {
-        thread::sleep(time);
+    let (mut lines, mut skipped) = (Vec::new(), usize::MAX);
+    while lines.len() < counted.saturating_add(skipped) {
+        thread::sleep(each);
         lines = read(&log);
+        let has_come = |child: &std::process::Child| lines.iter().any(|line| line.0 == child.id());
+        if skipped == usize::MAX && children.iter().all(has_come) {
+            skipped = lines.len();
+        }
     }
     for child in &mut children {
         child.kill()?;
         child.wait()?;
     }
-    let lines = &lines[skipped..skipped + holds];
-    let idle: u64 = lines.windows(2).map(|two| two[1].1 - two[0].2).sum();
-    let whole = lines[holds - 1].2 - lines[0].1;
-    let used = 1.0 - idle as f64 / whole as f64;
+    let lines = lines[skipped..skipped + counted].to_vec();
     let share = |child: &std::process::Child| {
         let id = child.id();
         lines.iter().filter(|line| line.0 == id).count()
     };
     let mut shares: Vec<_> = children.iter().map(share).collect();
     shares.sort_unstable();
-    let (fewest, most) = (shares[0], shares[PROCESSES - 1]);
-    println!(
-        "held for {time:?} by {PROCESSES} processes, {holds} times: {:.1} % used, at least {:.0}; shares {shares:?}",
-        100.0 * used,
-        100.0 * least,
-    );
-    Ok(used >= least && 2 * fewest >= most)
+    Ok((lines, shares))
 }
 
-/// Returns the whole lines of the log: the process, and the microseconds at which it began and ended to hold.
-fn read(log: &Path) -> Vec<(u32, u64, u64)> {
+/// A process, and the microseconds at which it began and ended to hold a permit, or was charged.
+type Line = (u32, u64, u64);
+
+/// Returns the whole lines of the log.
+fn read(log: &Path) -> Vec<Line> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let line = |line: &str| {
@@ -198,12 +232,21 @@ fn read(log: &Path) -> Vec<(u32, u64, u64)> {
     whole.lines().map(line).collect()
 }
 
-fn hold() -> Result<()> {
-    let folder: PathBuf = env::var_os("FOLDER").ok_or("a folder")?.into();
-    let time = Duration::from_micros(env::var("TIME")?.parse()?);
-    let semaphore = FileSemaphore::open(folder, 1)?;
+fn limit() -> Result<PathBuf> {
+    Ok(env::var_os("LIMIT").ok_or("a limit")?.into())
+}
+
+/// Appends a line to the log.
+fn write(begun: u128, ended: u128) -> Result<()> {
     let mut log = fs::OpenOptions::new();
     let mut log = log.append(true).create(true).open(env::var("LOG")?)?;
+    let line = format!("{} {begun} {ended}\n", std::process::id());
+    Ok(std::io::Write::write_all(&mut log, line.as_bytes())?)
+}
+
+fn hold() -> Result<()> {
+    let time = Duration::from_micros(env::var("NUMBER")?.parse()?);
+    let semaphore = FileSemaphore::open(limit()?, 1)?;
     let now = || {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -213,8 +256,15 @@ fn hold() -> Result<()> {
         let permit = semaphore.acquire().wait()?;
         let begun = now()?;
         thread::sleep(time);
-        let line = format!("{} {begun} {}\n", std::process::id(), now()?);
-        std::io::Write::write_all(&mut log, line.as_bytes())?;
+        write(begun, now()?)?;
         drop(permit);
+    }
+}
+
+fn take() -> Result<()> {
+    let limiter = FileLimiter::open(limit()?, Quota::per_second(env::var("NUMBER")?.parse()?))?;
+    loop {
+        let at = limiter.acquire().wait()?.at().as_nanos() / 1000;
+        write(at.into(), at.into())?;
     }
 }

@@ -38,6 +38,9 @@ const LONGEST: Duration = Duration::from_millis(25);
 /// suspended, and another process may give something back.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The lateness of a head for which the limiter makes up, as a limiter of one process does.
+const CATCH_UP: Duration = Duration::from_millis(10);
+
 /// A rate limiter that the processes of one machine share, in a file.
 ///
 /// The file is 160 bytes long, and each decision locks, reads and writes it: with 8 system calls, without waiting
@@ -47,12 +50,13 @@ const LOOK: Duration = Duration::from_secs(1);
 ///
 /// # Order
 ///
-/// First-in first-out among the waiters of this limiter and its clones. The heads of several processes, and of
-/// limiters that were opened separately, try at the same time when the next unit is due, and one of them gets it:
-/// on average each gets the same.
+/// First-in first-out among the waiters of this limiter and its clones. Among processes, and among limiters that
+/// were opened separately, there is no order: their heads wake when the next unit is due, and the first one gets
+/// it. So nobody is starved, but a process that the system wakes sooner gets more.
 ///
-/// A head wakes a little late, by some 100 µs. With a burst of 1 that time is lost, so a saturated limit above
-/// 1,000 per second needs a burst of a few units to be used fully.
+/// A head that wakes up to 10 milliseconds late is charged as of the time at which its unit was due, if nobody
+/// else was charged in between. So late timers do not make a limit slower, as long as they are late by less than
+/// the time between two units; above that, give it a burst.
 ///
 /// # Several quotas
 ///
@@ -284,20 +288,40 @@ impl FileLimiter {
     }
 }
 
+/// Returns the time as of which a head arrives: the time that it foresaw, if it wakes a little late and nobody has
+/// been charged since. So the lateness of timers costs nothing. That time is after the last charge.
+fn arrival(
+    foreseen: &Option<(LimiterState, Duration)>,
+    state: &LimiterState,
+    now: Duration,
+) -> Duration {
+    match foreseen {
+        Some((seen, due)) if seen == state => now.min(*due).max(now.saturating_sub(CATCH_UP)),
+        _ => now,
+    }
+}
+
 impl Shared {
     async fn acquire(&self, units: u64) -> Result<Charge, AcquireError> {
         let _head = self.line.join().await?;
         let (mut pause, mut busy_since) = (SHORTEST, None);
+        let mut foreseen = None;
         loop {
-            let refused = match self.briefly(|state, now| state.take(self.quota, now, units))? {
+            let decided = self.briefly(|state, now| {
+                let at = arrival(&foreseen, state, now);
+                let taken = state.take(self.quota, at, units);
+                if let Some(wait) = taken.as_ref().err().and_then(AcquireError::retry_after) {
+                    foreseen = Some((state.clone(), at.saturating_add(wait)));
+                }
+                taken
+            })?;
+            let refused = match decided {
                 Some(Ok(charge)) => return Ok(charge),
                 Some(Err(refused)) => refused,
                 None => {
                     let now = self.line.clock.now();
-                    let since = *busy_since.get_or_insert(now);
-                    if self.is_stuck.load(Ordering::Relaxed)
-                        || now.saturating_since(since) >= PATIENCE
-                    {
+                    let busy_for = now.saturating_since(*busy_since.get_or_insert(now));
+                    if self.is_stuck.load(Ordering::Relaxed) || busy_for >= PATIENCE {
                         self.is_stuck.store(true, Ordering::Relaxed);
                         return Err(self.busy());
                     }
@@ -308,9 +332,7 @@ impl Shared {
             };
             (pause, busy_since) = (SHORTEST, None);
             let wait = match refused.retry_after() {
-                Some(wait) if refused.kind() == ErrorKind::RateLimited && wait < Duration::MAX => {
-                    wait
-                }
+                Some(wait) if wait < Duration::MAX => wait,
                 _ => return Err(refused),
             };
             if Waiting::remaining_timeout().is_some_and(|left| wait > left) {

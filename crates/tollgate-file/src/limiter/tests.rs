@@ -279,3 +279,43 @@ fn acquire_while_the_lock_is_held_fails_after_a_second_and_later_callers_at_once
     let mut third = Box::pin(limiter.acquire());
     assert!(third.as_mut().poll(&mut context).is_pending());
 }
+
+#[test]
+fn acquire_that_wakes_late_is_charged_as_of_the_time_that_it_foresaw() {
+    let millis = Duration::from_millis;
+    for (late, made_up) in [(0, 0), (4, 4), (10, 10), (30, 10)] {
+        let world = World::new();
+        let limiter = world.open(Quota::per_second(10));
+        let first = limiter.try_acquire().unwrap().at();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut waiting = Box::pin(limiter.acquire());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        world.clock.advance(millis(100 + late));
+        let std::task::Poll::Ready(Ok(charge)) = waiting.as_mut().poll(&mut context) else {
+            panic!("it is due");
+        };
+        let at = charge.at().saturating_since(first);
+        assert_eq!(at, millis(100 + late - made_up));
+        let refused = limiter.try_acquire().unwrap_err();
+        assert_eq!(refused.retry_after(), Some(millis(100 - made_up)));
+    }
+}
+
+#[test]
+fn acquire_that_wakes_late_after_another_process_was_charged_waits_for_the_next_unit() {
+    let millis = Duration::from_millis;
+    let world = World::new();
+    let [one, other] = [(), ()].map(|()| world.open(Quota::per_second(10)));
+    one.try_acquire().unwrap();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut waiting = Box::pin(one.acquire());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    world.clock.advance(millis(102));
+    other.try_acquire().unwrap();
+    world.clock.advance(millis(2));
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    world.clock.advance(millis(97));
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    world.clock.advance(millis(1));
+    assert!(waiting.as_mut().poll(&mut context).is_ready());
+}

@@ -36,6 +36,9 @@ pub(crate) fn kill_at_random(role: &str, path: &Path, written: &Path) {
         processes[index] = start();
         log(written, &format!("dead {id}"));
     }
+    for process in &processes {
+        log(written, &format!("kill {}", process.id()));
+    }
 }
 
 #[test]
