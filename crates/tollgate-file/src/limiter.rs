@@ -52,7 +52,8 @@ const CATCH_UP: Duration = Duration::from_millis(10);
 ///
 /// First-in first-out among the waiters of this limiter and its clones. Among processes, and among limiters that
 /// were opened separately, there is no order: their heads wake when the next unit is due, and the first one gets
-/// it. So nobody is starved, but a process that the system wakes sooner gets more.
+/// it. A process that the system wakes sooner gets more, and a call for several units may wait for as long as other
+/// processes take fewer.
 ///
 /// A head that wakes up to 10 milliseconds late is charged as of the time at which its unit was due, if nobody
 /// else was charged in between. So late timers do not make a limit slower, as long as they are late by less than
