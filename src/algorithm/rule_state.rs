@@ -106,7 +106,7 @@ impl RuleState {
             (Self::Gcra(gcra), Saved::Word(tat)) => gcra.tat = *tat,
             (Self::SlidingWindow(window), Saved::Window(saved)) => *window = window.restored(saved),
             (Self::SlidingLog(log), Saved::Log(saved)) => {
-                log.restore(saved, log.biased(clamped(now)))
+                log.restore(saved, log.biased(clamped(now)));
             }
             _ => {}
         }

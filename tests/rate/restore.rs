@@ -26,6 +26,9 @@ fn admitted(limiter: &RateLimiter) -> u64 {
     (0..).take_while(|_| limiter.try_acquire().is_ok()).count() as u64
 }
 
+/// A kind of step, the time before it, and a cost.
+type Step = (u8, u64, u64);
+
 /// A limiter, and the clock that it follows.
 struct Side {
     clock: ManualClock,
@@ -33,7 +36,7 @@ struct Side {
 }
 
 /// Does the same on a limiter that was never stopped and on a restored one. Everything that a caller sees is equal.
-fn step(sides: &[Side; 2], quotas: [Quota; 2], (what, time, cost): (u8, u64, u64)) {
+fn step(sides: &[Side; 2], quotas: [Quota; 2], (what, time, cost): Step) {
     let period = quotas[0].period().as_nanos() as u64;
     let seen = sides.each_ref().map(|Side { clock, limiter }| {
         clock.advance(Duration::from_nanos(match time {
@@ -90,7 +93,7 @@ fn uneven_quota() -> impl Strategy<Value = Quota> {
         .prop_map(|(count, period)| Quota::new(count, Duration::from_nanos(period)).burst(count))
 }
 
-fn steps() -> impl Strategy<Value = Vec<(u8, u64, u64)>> {
+fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((0..24_u8, 0..2_000_u64, 1..13_u64), 1..40)
 }
 
@@ -98,7 +101,7 @@ fn steps() -> impl Strategy<Value = Vec<(u8, u64, u64)>> {
 fn check(
     algorithm: Algorithm,
     quotas: [Quota; 2],
-    parts: Vec<(Vec<(u8, u64, u64)>, u64)>,
+    parts: Vec<(Vec<Step>, u64)>,
     next_clock: impl Fn(&ManualClock, u64) -> ManualClock,
 ) {
     let sides = |clock: ManualClock| {

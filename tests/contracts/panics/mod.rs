@@ -9,7 +9,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use tollgate::rate::QuotaChange;
+use tollgate::rate::{LimiterState, QuotaChange};
 use tollgate::{
     Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore,
 };
@@ -422,6 +422,44 @@ fn an_algorithm_that_cannot_be_had_by_key() {
     row(LONG_PERIOD, || users.set_quota(years));
     assert_eq!(users.quota(), Quota::per_second(3).burst(2));
     assert_eq!(users.key(&1).snapshot().available, 1);
+}
+
+#[test]
+fn windows_that_end_at_no_time_and_states_of_other_windows() {
+    let daily = |algorithm| RateLimiter::new(Quota::per_day(9)).algorithm(algorithm);
+    let second = Duration::from_secs(1);
+    for algorithm in [
+        Algorithm::Gcra,
+        Algorithm::SlidingWindow,
+        Algorithm::SlidingLog,
+    ] {
+        let message = format!("{algorithm} has no windows that end all at once");
+        row(&message, || daily(algorithm).window_ends_in(second, 1));
+    }
+    for left in [
+        Duration::ZERO,
+        Duration::from_nanos((1 << 58) + 1),
+        Duration::MAX,
+    ] {
+        let message = format!("must end in more than 0s and at most 2^58 ns, not in {left:?}");
+        row(&message, || {
+            daily(Algorithm::FixedWindow).window_ends_in(left, 1)
+        });
+    }
+    no_panic(|| {
+        daily(Algorithm::FixedWindow)
+            .window_ends_in(second, u64::MAX)
+            .peek()
+    });
+    let mut state = LimiterState::new(Algorithm::TokenBucket, Quota::per_hour(9)).unwrap();
+    let before = state.clone();
+    panics! {
+        "windows of 9/h, and the limiter has windows of 9/d" => state.take(Quota::per_day(9), second, 1);
+        "windows of 9/h, and the limiter has windows of 9/d" => state.charge(Quota::per_day(9), second, 1);
+        "windows of 9/h, and the limiter has windows of 9/d" => state.due(Quota::per_day(9), second, 1);
+        "2^58 ns, but the quota is" => state.check(Algorithm::TokenBucket, Quota::new(100, Duration::from_nanos((1 << 58) + 1)));
+    }
+    assert_eq!(state, before);
 }
 
 #[test]

@@ -66,6 +66,37 @@ fn option_of_a_rate_limiter_after_the_first_use_panics() {
     );
 }
 
+/// What reads the clock counts as the first use.
+#[test]
+fn restore_comes_after_all_options_and_before_the_first_use() {
+    let limiter = || {
+        let limiter = RateLimiter::new(Quota::per_hour(1)).algorithm(Algorithm::FixedWindow);
+        limiter.clock(Clock::manual())
+    };
+    let users = || Keyed::<u8, _>::new(limiter());
+    let state = limiter().state();
+    let used = || {
+        let (limiter, users) = (limiter(), users());
+        limiter.charge(1);
+        drop(users.key(&1).try_acquire());
+        (limiter, users)
+    };
+    row(TOO_LATE, || used().0.restore(&state, SECOND));
+    row(TOO_LATE, || used().0.window_ends_in(SECOND, 1));
+    row(TOO_LATE, || used().1.restore([(1, state.clone())], SECOND));
+    row(TOO_LATE, || {
+        limiter().window_ends_in(SECOND, 1).jitter(SECOND)
+    });
+    row(TOO_LATE, || {
+        let restored = limiter().restore(&state, SECOND);
+        restored.map(|limiter| limiter.max_waiters(1))
+    });
+    row(TOO_LATE, || {
+        let restored = users().restore([(1, state.clone())], SECOND);
+        restored.map(|users| users.max_keys(1))
+    });
+}
+
 #[test]
 fn option_of_a_leaky_bucket_after_the_first_use_panics() {
     options::<LeakyBucket>(
