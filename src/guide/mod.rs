@@ -23,6 +23,7 @@
 //! | all callers blocked for a while, with one relaxed load per check | [`Gate`](crate::Gate); the crate [`tollgate-detector`] blocks heavy callers with it |
 //! | a limit that goes on after a restart | [`limiter.state()`](crate::RateLimiter::state) and [`restore`](crate::RateLimiter::restore); [`states`](crate::Keyed::states) of all keys |
 //! | a quota that resets at midnight | [`window_ends_in`](crate::RateLimiter::window_ends_in), see [the page](reset_at_midnight) |
+//! | limits that the processes of one machine share, without a server | the crate [`tollgate-file`] |
 //! | the same limits across machines | the crate [`tollgate-redis`]; without a server, [`quota.split(nodes)`](crate::Quota::split) |
 //!
 //! # How to write it
@@ -99,6 +100,7 @@
 //! [`tollgate-io`]: https://docs.rs/tollgate-io/latest/tollgate_io/
 //! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/
 //! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
+//! [`tollgate-file`]: https://docs.rs/tollgate-file/latest/tollgate_file/
 //! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/
 //! [`tollgate_http::ApiLimits`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.ApiLimits.html
 //! [`tollgate_http::ClientIp`]: https://docs.rs/tollgate-http/latest/tollgate_http/struct.ClientIp.html

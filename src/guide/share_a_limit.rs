@@ -2,6 +2,7 @@
 //!
 //! Give each process an equal part of the quota, which needs no communication; or keep the limit on
 //! Redis or Valkey with the crate [`tollgate-redis`], so that each process can use the capacity that the others leave.
+//! The processes of one machine keep it in a file, with the crate [`tollgate-file`], and need no server.
 //!
 //! ```toml
 //! [dependencies]
@@ -31,6 +32,9 @@
 //! - *Parts* suit evenly spread load and a known number of nodes. Capacity that one node does not use is lost
 //!   to the others. When nodes come and go, call
 //!   [`set_quota`](crate::RateLimiter::set_quota) with the new part.
+//! - *A file* serves command-line tools, build jobs and agents of one machine: a decision takes some microseconds, the
+//!   state survives restarts, and a killed process leaves nothing behind. Waiters of several processes are served in a
+//!   rough order.
 //! - *A server* costs a round trip for a decision, or less with `prefetch`. Its README describes the guarantees when
 //!   the server fails, and how each limit falls back.
 //! - *In a layer*, calls must wait for a limit on a server: use `ThrottleLayer::by` with a `timeout` of more than
@@ -51,5 +55,6 @@
 //!   it has seen.
 //! - The types of both crates have the same names. Import one of the two `RateLimiter`s.
 //!
+//! [`tollgate-file`]: https://docs.rs/tollgate-file/latest/tollgate_file/
 //! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/
 //! [find]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/guide/index.html

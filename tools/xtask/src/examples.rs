@@ -29,6 +29,7 @@ axum_full: ^41 users, 0 of 30 left$
 tonic_limit: ^The quota is exceeded$
 holders: ^held for 60s: crates/tollgate-observe/examples/holders.rs:16:[0-9]+$
 prometheus: ^[0-9]+ lines$
+eight_processes: ^40 calls in [0-9]+ ms$
 fleet_without_store: ^504 of 508 in ten seconds$
 adaptive_client: ^found in [0-9]+ s, with [0-9]+ refusals$
 tenants: ^99th percentile: 10 ms alone, 11 ms fair, [0-9]{3} ms in one queue$
@@ -45,7 +46,7 @@ config: ^4 uploads; .10, 50. left$
 ";
 
 pub(crate) fn examples(shell: &Shell) -> Result<bool> {
-    let adapters = ["adaptive", "detector", "observe", "reqwest", "tower"];
+    let adapters = ["adaptive", "detector", "file", "observe", "reqwest", "tower"];
     let adapters = adapters.map(|name| format!("-ptollgate-{name}"));
     cmd!(shell, "cargo build --examples --all-features").run()?;
     cmd!(shell, "cargo build {adapters...} --examples --all-features").run()?;

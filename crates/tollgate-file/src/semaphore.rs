@@ -1,0 +1,403 @@
+//! [`FileSemaphore`]: a concurrency limit of the processes of one machine.
+//!
+//! 1. A permit is the exclusive lock of one of `n` files. The kernel returns it when its process dies.
+//! 2. Whoever takes a permit counts it in that file, under the lock. The sum over the files is the number of
+//!    permits that were taken so far, so a waiter knows how many were taken since it began to wait: its *turns*.
+//! 3. The head of a process's queue waits by trying. It pauses between two tries, half as long after each turn:
+//!    who has waited for more turns tries more often, and so gets the next permit more probably. That is why the
+//!    order is about that of arrival, whatever the time for which permits are held.
+//! 4. A waiter holds a shared lock of one more file. Whoever cannot lock that file exclusively, which includes a
+//!    caller that has just returned a permit, pauses before its first try.
+//! 5. No waiter holds what another one needs: without the shared lock it tries, too. So a stopped waiter stops
+//!    nobody.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, ErrorKind, Throttle};
+
+use crate::acquire::{Acquire, Line, briefly};
+use crate::error::{FileError, FileErrorKind};
+use crate::locked::{self, Attempt};
+use crate::network;
+
+/// The pause between two tries of a waiter without a turn, and the shortest pause.
+const PAUSE: Duration = Duration::from_millis(25);
+const SHORTEST: Duration = Duration::from_micros(250);
+
+/// A try takes at most this part of a waiter's time: with many files, it pauses longer.
+const PART: u32 = 20;
+
+/// The mark of a file of a permit. Eight bytes follow, little-endian: how often the permit was taken.
+const MARK: [u8; 8] = *b"tgpermit";
+const RECORD: usize = 16;
+
+/// A semaphore that the processes of one machine share, in a folder with a file for each permit.
+///
+/// A permit is a lock of the operating system. It is returned when it is dropped, and when its process ends in any
+/// way, also by `kill -9`. All processes pass the same number of permits; if they differ, at most the largest
+/// number is held at once. It is cheap to clone, and clones share a queue.
+///
+/// # Order
+///
+/// First-in first-out among the waiters of this semaphore and its clones. Among processes, and among semaphores
+/// that were opened separately, the order is rough: a waiter tries for a permit from time to time, more often the
+/// more permits were taken since it joined: every 25 milliseconds at first, and every 0.25 milliseconds after
+/// seven. So a permit is idle for some milliseconds before it passes to another process. Eight processes that hold
+/// one permit for 20 milliseconds, and ask again at once, use it for 95 % of the time, and for 99.9 % if they hold
+/// it for a second.
+///
+/// A newcomer does not overtake: if somebody waits, it pauses first.
+///
+/// # When files change
+///
+/// If a file is unlinked or replaced while its permit is held, there is a new permit in its place: one more may be
+/// held. A folder that was removed is an error. A waiter of a process that is stopped stops nobody; a *holder*
+/// that is stopped keeps its permit.
+///
+/// # Fork
+///
+/// A child process that was started with [`Command`](std::process::Command) has no part in a permit. In a child
+/// that was forked without executing another program, dropping a permit does nothing. But such a child keeps the
+/// permits of a parent that is killed until it ends, too.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_file::FileSemaphore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let temporary = tempfile::tempdir()?;
+/// # let folder = temporary.path().join("builds");
+/// // At most two builds at once, of all processes that open this folder.
+/// let builds = FileSemaphore::open(folder, 2)?;
+/// let permit = builds.acquire().await?;
+/// drop(permit);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct FileSemaphore(Arc<Shared>);
+
+struct Shared {
+    folder: PathBuf,
+    permits: Box<[PathBuf]>,
+    waiters: PathBuf,
+    line: Line,
+    /// The file with which the next try begins, so that tries spread over the files.
+    next: AtomicUsize,
+}
+
+/// The result of a try.
+enum Tried {
+    Permit(FilePermit),
+    /// All are held. The number of permits that have been taken so far.
+    Taken(u64),
+}
+
+/// Whether others wait.
+enum Others {
+    None,
+    /// With the lock that tells the others that this caller waits, if it could be taken.
+    Wait(Option<FilePermit>),
+}
+
+impl FileSemaphore {
+    /// Opens the semaphore in a folder, which is created if it does not exist, with a number of permits. With 0
+    /// permits, all callers wait.
+    ///
+    /// The files in a new folder are for the processes of one user. For a group, create the folder before, and the
+    /// files `waiters`, `permit-0`, `permit-1` and so on in it, empty and with the rights that the group needs.
+    ///
+    /// # Errors
+    ///
+    /// A [`FileError`], if the folder or a file in it cannot be used. Then nothing was written.
+    pub fn open(folder: impl Into<PathBuf>, permits: usize) -> Result<Self, FileError> {
+        let folder = folder.into();
+        create(&folder)?;
+        network::check(&folder, &folder)?;
+        let path = |index| folder.join(format!("permit-{index}"));
+        let shared = Shared {
+            permits: (0..permits).map(path).collect(),
+            waiters: folder.join("waiters"),
+            folder,
+            line: Line::new(Clock::system()),
+            next: AtomicUsize::new(process::id() as usize),
+        };
+        for path in &shared.permits {
+            locked::check_kind(path)?;
+        }
+        shared.taken()?;
+        // Missing rights show now.
+        if let Attempt::Locked(file) = locked::lock(&shared.waiters)? {
+            let _ = file.unlock();
+        }
+        Ok(Self(Arc::new(shared)))
+    }
+
+    /// Returns the number of permits.
+    pub fn permits(&self) -> usize {
+        self.0.permits.len()
+    }
+
+    /// Returns the folder.
+    pub fn path(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// Acquires a permit, and waits for it in the [order](Self#order) of arrival.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing; see [`Acquire`](Acquire#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// `Store`, with a [`FileError`] as its source, if a file cannot be used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::ErrorKind;
+    /// use tollgate_file::FileSemaphore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let builds = FileSemaphore::open(folder.path(), 1)?;
+    /// let permit = builds.acquire().await?;
+    /// let refused = builds.acquire().timeout(Duration::from_millis(5)).await;
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// drop(permit);
+    /// builds.acquire().timeout(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(&self) -> Waiting<Acquire<FilePermit>> {
+        let shared = Arc::clone(&self.0);
+        Acquire::new(&self.0.line.clock, async move { shared.acquire().await })
+    }
+
+    /// Acquires a permit if one is free and nobody waits. It makes some system calls for each permit, and never
+    /// blocks.
+    ///
+    /// # Errors
+    ///
+    /// `NoPermits`; `Store`, with a [`FileError`] as its source, if a file cannot be used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::ErrorKind;
+    /// use tollgate_file::FileSemaphore;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let one = FileSemaphore::open(folder.path(), 1)?;
+    /// let other = FileSemaphore::open(folder.path(), 1)?;
+    /// let permit = one.try_acquire()?;
+    /// assert_eq!(other.try_acquire().unwrap_err().kind(), ErrorKind::NoPermits);
+    /// drop(permit);
+    /// other.try_acquire()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_acquire(&self) -> Result<FilePermit, AcquireError> {
+        let no_permits = AcquireError::new(ErrorKind::NoPermits);
+        let Some(_head) = self.0.line.try_join() else {
+            return Err(no_permits);
+        };
+        match self.0.others()? {
+            Others::Wait(_) => Err(no_permits),
+            Others::None => match self.0.try_permits()? {
+                Tried::Permit(permit) => Ok(permit),
+                Tried::Taken(_) => Err(no_permits),
+            },
+        }
+    }
+}
+
+impl Shared {
+    async fn acquire(&self) -> Result<FilePermit, AcquireError> {
+        let joined = self.line.is_busy().then(|| self.taken()).transpose()?;
+        let _head = self.line.join().await?;
+        let (mut waits, mut taken) = match self.others()? {
+            Others::Wait(waits) => (waits, self.taken()?),
+            Others::None => match self.try_permits()? {
+                Tried::Permit(permit) => return Ok(permit),
+                Tried::Taken(taken) => (wait_in(&self.waiters)?, taken),
+            },
+        };
+        let (joined, mut took) = (joined.unwrap_or(taken), Duration::ZERO);
+        loop {
+            let pause = pause(taken.saturating_sub(joined));
+            self.line.sleep(pause.max(PART * took)).await;
+            if waits.is_none() {
+                waits = wait_in(&self.waiters)?;
+            }
+            let begun = self.line.clock.now();
+            match self.try_permits()? {
+                Tried::Permit(permit) => return Ok(permit),
+                Tried::Taken(now) => taken = now,
+            }
+            took = self.line.clock.now().saturating_since(begun);
+        }
+    }
+
+    /// Finds out whether others wait. Nobody else holds the exclusive lock for long, but two newcomers may meet.
+    fn others(&self) -> Result<Others, FileError> {
+        let found = briefly(&self.line.clock, || {
+            if let Attempt::Locked(file) = locked::lock(&self.waiters)? {
+                let _ = file.unlock();
+                return Ok(Some(Others::None));
+            }
+            let waits = wait_in(&self.waiters)?;
+            Ok(waits.map(|waits| Others::Wait(Some(waits))))
+        })?;
+        Ok(found.unwrap_or(Others::Wait(None)))
+    }
+
+    /// Returns the number of permits that have been taken so far.
+    fn taken(&self) -> Result<u64, FileError> {
+        let mut taken = 0;
+        for path in &self.permits {
+            match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => {
+                    let file = opened.map_err(FileError::io(path))?;
+                    taken += count_of_locked(&file, path)?;
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Tries each file once.
+    fn try_permits(&self) -> Result<Tried, FileError> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut taken = 0;
+        for index in 0..self.permits.len() {
+            let path = &self.permits[next.wrapping_add(index) % self.permits.len()];
+            match locked::lock(path)? {
+                Attempt::Busy(file) => taken += count_of_locked(&file, path)?,
+                Attempt::Locked(file) => {
+                    let permit = FilePermit::new(file);
+                    let mut record = [0; RECORD];
+                    record[..8].copy_from_slice(&MARK);
+                    let count = count(&permit.file, path)?.wrapping_add(1);
+                    record[8..].copy_from_slice(&count.to_le_bytes());
+                    // Only the order among processes depends on it, and a full disk must not stop anybody.
+                    let _ = locked::write(&permit.file, &record);
+                    return Ok(Tried::Permit(permit));
+                }
+            }
+        }
+        Ok(Tried::Taken(taken))
+    }
+}
+
+/// Returns the pause after a number of turns.
+fn pause(turns: u64) -> Duration {
+    (PAUSE / (1 << turns.min(16))).max(SHORTEST)
+}
+
+/// Takes the lock that tells the others that this caller waits.
+fn wait_in(path: &Path) -> Result<Option<FilePermit>, FileError> {
+    match File::open(path) {
+        // It was unlinked, and the next newcomer creates it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => {
+            let file = opened.map_err(FileError::io(path))?;
+            let is_shared = file.try_lock_shared().is_ok();
+            Ok(is_shared.then(|| FilePermit::new(file)))
+        }
+    }
+}
+
+/// Returns how often the permit of a file was taken.
+fn count(file: &File, path: &Path) -> Result<u64, FileError> {
+    let mut record = [0; RECORD + 1];
+    let length = locked::read(file, &mut record).map_err(FileError::io(path))?;
+    let record = &record[..length];
+    let count = record.strip_prefix(&MARK);
+    match count.and_then(|count| count.try_into().ok()) {
+        Some(count) => Ok(u64::from_le_bytes(count)),
+        // It is new, or the power was lost before it was written.
+        None if length <= RECORD && record.iter().all(|byte| *byte == 0) => Ok(0),
+        None => Err(FileError::new(path, FileErrorKind::Garbage)),
+    }
+}
+
+/// Does the same for a file that another process may have locked, which Windows then does not let be read.
+fn count_of_locked(file: &File, path: &Path) -> Result<u64, FileError> {
+    match count(file, path) {
+        Err(error) if matches!(error.kind(), FileErrorKind::Io(_)) => Ok(0),
+        counted => counted,
+    }
+}
+
+/// Creates the folder, unless it exists.
+fn create(folder: &Path) -> Result<(), FileError> {
+    match locked::create_folder(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return created.map_err(FileError::io(folder)),
+    }
+    let there = folder.symlink_metadata().map_err(FileError::io(folder))?;
+    if !there.is_dir() {
+        return Err(FileError::new(folder, FileErrorKind::NotAFile));
+    }
+    Ok(())
+}
+
+impl Throttle for FileSemaphore {
+    type Permit = FilePermit;
+    type Enter = Acquire<FilePermit>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        self.acquire()
+    }
+}
+
+impl fmt::Debug for FileSemaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileSemaphore")
+            .field("folder", &self.0.folder)
+            .field("permits", &self.0.permits.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A permit of a [`FileSemaphore`]. Dropping it returns it.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped at once limits nothing"]
+pub struct FilePermit {
+    file: File,
+    process: u32,
+}
+
+impl FilePermit {
+    fn new(file: File) -> Self {
+        let process = process::id();
+        Self { file, process }
+    }
+}
+
+/// Unlocks the file, because closing it alone would leave the lock with a child process that is just being
+/// started. In a forked child it does nothing: the lock is that of the parent.
+impl Drop for FilePermit {
+    fn drop(&mut self) {
+        if self.process == process::id() {
+            let _ = self.file.unlock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
