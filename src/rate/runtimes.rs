@@ -20,6 +20,7 @@
 
 use std::sync::Arc;
 
+use super::locked::Locked;
 use super::options::Config;
 use super::shared::Shared;
 use crate::algorithm::QuotaChange;
@@ -84,7 +85,7 @@ impl States {
         let ended: Vec<_> = ended.collect();
         let state = Shared::new(locked.set.0, self.outside.config.bound(Some(home)));
         if locked.closed {
-            state.lock_state().close();
+            Locked::new(&state).lock().close();
         }
         locked.states.push(Arc::clone(&state));
         drop(locked);
@@ -109,7 +110,7 @@ impl States {
 
     pub(super) fn close(&self) {
         for state in self.change(|common| common.closed = true) {
-            state.lock_state().close();
+            Locked::new(&state).lock().close();
         }
     }
 
