@@ -25,6 +25,7 @@ use crate::error::AcquireError;
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, MutexGuard, Ordering};
 use crate::throttle::Weighted;
+use crate::time::RuntimeId;
 use crate::wait::{Polled, is_entrant, report_clock};
 use crate::wait_queue::WakeList;
 
@@ -92,11 +93,11 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
 }
 
 /// Releases the permit that a class has counted, unless it is forgotten because the permit arrived.
-struct ReleaseOnDrop<'a, T: Queueable, K: ClassKey>(&'a QueueClass<T, K>);
+struct ReleaseOnDrop<'a, T: Queueable, K: ClassKey>(&'a Arc<QueueClass<T, K>>);
 
 impl<T: Queueable, K: ClassKey> Drop for ReleaseOnDrop<'_, T, K> {
     fn drop(&mut self) {
-        let QueueClass { queue, entry, .. } = self.0;
+        let QueueClass { queue, entry, .. } = &**self.0;
         if entry.release() {
             queue.released(entry, true, None);
         }
@@ -112,12 +113,15 @@ impl<T: Queueable, K: ClassKey> Drop for ReleaseOnDrop<'_, T, K> {
 pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<QueueClass<T, K>>>,
-    request: EntryRequest,
+    cost: u64,
     /// The methods for a cost other than 1.
     many: Option<&'static EnterMany<T>>,
-    /// The waiter in the queue, if a poll had to wait.
-    id: Option<WaiterId>,
+    /// The waiter in the queue, if a poll had to wait, and the runtime in which it was last polled.
+    waiter: Option<(WaiterId, Option<RuntimeId>)>,
 }
+
+/// The class of a waiter, and the permit that the waiter has received.
+type Received<T, K> = (Arc<QueueClass<T, K>>, <T as Throttle>::Permit);
 
 /// The methods that enter a throttle for a cost.
 struct EnterMany<T: Throttle> {
@@ -131,12 +135,9 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     pub(super) fn one(handle: Arc<QueueClass<T, K>>) -> Self {
         Self {
             handle: Some(handle),
-            request: EntryRequest {
-                cost: 1,
-                runtime: None,
-            },
+            cost: 1,
             many: None,
-            id: None,
+            waiter: None,
         }
     }
 
@@ -147,15 +148,12 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     {
         Self {
             handle: Some(handle),
-            request: EntryRequest {
-                cost: n,
-                runtime: None,
-            },
+            cost: n,
             many: Some(&EnterMany {
                 enter: |throttle, n| throttle.cost(n).enter(),
                 enter_now: |throttle, n| throttle.cost(n).enter_now(),
             }),
-            id: None,
+            waiter: None,
         }
     }
 
@@ -165,11 +163,12 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         &mut self,
         handle: Arc<QueueClass<T, K>>,
         waker: &Waker,
-    ) -> Polled<FairPermit<T, K>> {
+    ) -> Polled<Received<T, K>> {
         // If a waker panics when it is cloned, `drop` must still find the waiter.
         let handle = self.handle.insert(handle);
-        let result = match self.id {
-            Some(id) => {
+        let result = match &mut self.waiter {
+            Some((id, runtime)) => {
+                let id = *id;
                 let queue = &handle.queue;
                 let (mut locked, mut wakes) = (queue.lock(), WakeList::new());
                 // If a poll is wanted, it comes first. Otherwise the thread that has served this waiter has
@@ -179,7 +178,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                     result = locked.schedule.collect(id);
                 }
                 if result.is_none() {
-                    locked.record_poll(id, &mut self.request);
+                    locked.record_poll(id, runtime);
                     // One poll drives once, so it serves only so many.
                     if locked.needs_drive() {
                         locked = queue.drive(locked, &mut wakes);
@@ -188,7 +187,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 }
                 result
             }
-            None => join(handle, &mut self.request, self.many, &mut self.id, waker),
+            None => join(handle, self.cost, self.many, &mut self.waiter, waker),
         };
         let Some(result) = result else {
             if handle.queue.has_own_clock {
@@ -196,21 +195,19 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
             }
             return Poll::Pending;
         };
-        self.id = None;
+        self.waiter = None;
         let handle = self.handle.take().expect("it was there");
-        Poll::Ready(result.map(|inner| {
-            let inner = Some(inner);
-            FairPermit { handle, inner }
-        }))
+        Poll::Ready(result.map(|inner| (handle, inner)))
     }
 
     /// Gives up the place in the queue, or passes on the permit or error of the waiter.
     #[inline(never)]
     fn leave(&mut self) {
-        let (Some(id), Some(handle)) = (self.id.take(), &self.handle) else {
+        let (Some((id, runtime)), Some(handle)) = (self.waiter.take(), &self.handle) else {
             return;
         };
         let QueueClass { queue, entry, .. } = &**handle;
+        let cost = self.cost;
         let (mut waker, mut unused, mut wakes) = (None, None, WakeList::new());
         let mut locked = queue.lock();
         match locked.schedule.collect(id) {
@@ -219,7 +216,10 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
             Some(permit) => {
                 entry.release();
                 locked.schedule.released(entry);
-                unused = locked.schedule.hand_over(self.request, permit, &mut wakes);
+                unused =
+                    locked
+                        .schedule
+                        .hand_over(EntryRequest { cost, runtime }, permit, &mut wakes);
             }
         }
         queue.unlock(locked, &mut wakes);
@@ -233,9 +233,9 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
 /// Adds a waiter. Returns its permit or error if it is refused or served at once.
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
-    request: &mut EntryRequest,
+    cost: u64,
     many: Option<&EnterMany<T>>,
-    joined_as: &mut Option<WaiterId>,
+    joined_as: &mut Option<(WaiterId, Option<RuntimeId>)>,
     waker: &Waker,
 ) -> Option<EnterResult<T>> {
     let queue = Arc::clone(&handle.queue);
@@ -265,18 +265,17 @@ fn join<T: Queueable, K: ClassKey>(
     if !knew_rates && queue.has_rates() {
         tick = joined();
     }
-    request.runtime = locked.current_runtime;
-    let (runtime, joined) = (request.runtime, tick);
+    let (runtime, joined) = (locked.current_runtime, tick);
     let is_elsewhere = runtime.is_some() || joined != since;
     let elsewhere = is_elsewhere.then_some(Elsewhere { runtime, joined });
     let waiter = || Waiter {
-        cost: request.cost,
+        cost,
         since,
         waker: unstored.take(),
     };
     let schedule = &mut locked.schedule;
     let id = match schedule.join(&handle.entry, waiter, elsewhere, &mut wakes) {
-        Ok(id) => *joined_as.insert(id),
+        Ok(id) => joined_as.insert((id, runtime)).0,
         Err(full) => return Some(Err(full)),
     };
     if !locked.needs_drive() {
@@ -343,7 +342,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         let Some(mut handle) = self.handle.take() else {
             panic!("polled again after it was ready");
         };
-        if self.id.is_none() && !(is_entrant() && handle.queue.has_rates()) {
+        if self.waiter.is_none() && !(is_entrant() && handle.queue.has_rates()) {
             let held;
             (handle, held) = QueueClass::try_hold(handle)?;
             if held {
@@ -351,7 +350,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
                 let throttle = &handle.queue.throttle;
                 let inner = match self.many {
                     None => throttle.enter_now(),
-                    Some(many) => (many.enter_now)(throttle, self.request.cost),
+                    Some(many) => (many.enter_now)(throttle, self.cost),
                 };
                 if inner.is_some() {
                     std::mem::forget(release);
@@ -364,14 +363,16 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         if let Some(queue) = outer {
             queue.report_charge();
         }
-        polled
+        // The permit is put together here, so the ready path does not copy it through the memory of this result.
+        polled.map_ok(|(handle, inner)| FairPermit::new(handle, Some(inner)))
     }
 }
 
 impl<T: Queueable, K: ClassKey> Drop for Acquire<T, K> {
     #[inline]
     fn drop(&mut self) {
-        if self.id.is_some() {
+        // It is still there in a waiter, and in a future that was never polled.
+        if self.handle.is_some() {
             self.leave();
         }
     }
@@ -382,7 +383,7 @@ impl<T: Queueable, K: ClassKey> Unpin for Acquire<T, K> {}
 
 debug_as! {
     [T: Queueable, K: ClassKey] Acquire<T, K>, self
-    => Acquire { cost: self.request.cost, queued: self.id.is_some(), .. }
+    => Acquire { cost: self.cost, queued: self.waiter.is_some(), .. }
 }
 
 /// A permit of a class of a [`FairQueue`](super::FairQueue). It derefs to the inner permit.

@@ -134,13 +134,10 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
     }
 
     /// Records that a waiter that was not served is polled here.
-    pub(super) fn record_poll(&mut self, id: WaiterId, request: &mut EntryRequest) {
-        if request.runtime == self.current_runtime {
-            return;
-        }
-        if self.schedule.waiter(id).is_some() {
-            request.runtime = self.current_runtime;
-            self.schedule.move_to(id, request.runtime);
+    pub(super) fn record_poll(&mut self, id: WaiterId, runtime: &mut Option<RuntimeId>) {
+        if *runtime != self.current_runtime && self.schedule.waiter(id).is_some() {
+            *runtime = self.current_runtime;
+            self.schedule.move_to(id, *runtime);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Entry`]: a class of a queue. Handles and permits use it without the lock.
 //!
-//! It counts the held permits of its class, in one word above two flags.
+//! It counts the held permits of its class in the lower half of a word, below two flags.
 //!
 //! 1. `NOTICE` is set while the class has waiters. It is set and cleared under the lock of the
 //!    queue. While it is set, permits are granted only under the lock, and a caller that returns
@@ -8,15 +8,14 @@
 //!    waiter sees the release, or the release sees the flag.
 //! 2. `DETACHED` is set while the class is not in the table. It is set only while nothing is held and
 //!    nobody waits, so a class in use is never forgotten.
-//! 3. Without a flag, one compare-exchange counts a permit.
+//! 3. Without a flag, one compare-exchange counts a permit. A word with a flag is above every maximum, so one
+//!    comparison checks all of them.
 
 use super::class::Class;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
-const NOTICE: u64 = 1;
-const DETACHED: u64 = 2;
-const FLAGS: u64 = NOTICE | DETACHED;
-const ONE: u64 = 4;
+const NOTICE: u64 = 1 << 63;
+const DETACHED: u64 = 1 << 62;
 
 /// A class and the permits that it holds.
 pub(super) struct Entry<K> {
@@ -38,7 +37,7 @@ impl<K> Entry<K> {
             hash,
             class,
             word: AtomicU64::new(DETACHED),
-            full: ONE * u64::from(class.max_concurrency),
+            full: class.max_concurrency.into(),
             index: AtomicUsize::new(0),
         }
     }
@@ -46,10 +45,7 @@ impl<K> Entry<K> {
     /// Counts one more permit, unless the class has waiters, is at its maximum or is detached.
     #[inline]
     pub(super) fn try_hold(&self) -> bool {
-        let one_more = |word| {
-            let is_free = word & FLAGS == 0 && word < self.full;
-            is_free.then_some(word + ONE)
-        };
+        let one_more = |word| (word < self.full).then_some(word + 1);
         // Acquire pairs with the release of the previous holder of the class.
         self.word
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, one_more)
@@ -60,7 +56,8 @@ impl<K> Entry<K> {
     #[inline]
     pub(super) fn release(&self) -> bool {
         // Release pairs with the acquire of the next holder of the class.
-        self.word.fetch_sub(ONE, Ordering::Release) & NOTICE != 0
+        // `NOTICE` is the highest bit.
+        self.word.fetch_sub(1, Ordering::Release) >= NOTICE
     }
 
     /// Returns whether the class is not in the table.
@@ -70,7 +67,7 @@ impl<K> Entry<K> {
 
     /// Returns the number of held permits.
     pub(super) fn held(&self) -> u64 {
-        self.word.load(Ordering::Acquire) / ONE
+        u64::from(self.word.load(Ordering::Acquire) as u32)
     }
 }
 
@@ -78,7 +75,7 @@ impl<K> Entry<K> {
 impl<K> Entry<K> {
     /// Counts one more permit of a class that has waiters.
     pub(super) fn hold(&self) {
-        self.word.fetch_add(ONE, Ordering::Acquire);
+        self.word.fetch_add(1, Ordering::Acquire);
     }
 
     /// Sets whether the class has waiters.

@@ -18,11 +18,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
+use super::locked::Locked;
 use super::runtimes::States;
 use super::shared::{Decided, Shared};
+use crate::algorithm::Receipt;
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
-use crate::wait::{arrival_on, is_entrant, remaining_timeout, report_arrival, report_clock};
+use crate::wait::{
+    Polled, arrival_on, is_entrant, remaining_timeout, report_arrival, report_clock,
+};
 use crate::wait_queue::{WaiterId, lock_if_served};
 
 /// The number of waiters in front whose times are computed one by one.
@@ -134,15 +138,15 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
     }
 
     // These two are not inlined, so that a poll that `decide_now` decides keeps nothing across a
-    // call.
+    // call. They return no charge, so that its charge does not go through the memory of their result.
     #[inline(never)]
-    fn decide(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+    fn decide(&mut self, context: &Context<'_>) -> Polled<Receipt> {
         let call = &mut self.call;
         self.source.here(|state| call.poll(state, context.waker()))
     }
 
     #[inline(never)]
-    fn wait(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+    fn wait(&mut self, context: &Context<'_>) -> Polled<Receipt> {
         if !self.call.is_new() {
             return self.call.wait(context.waker());
         }
@@ -156,7 +160,7 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if !is_entrant() && self.call.is_new() {
+        if self.call.is_new() && !is_entrant() {
             let (cost, state) = (self.call.cost, self.source.outside());
             match state.decide_now(cost) {
                 Decided::Charged(charge) => {
@@ -164,10 +168,12 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
                     return Poll::Ready(Ok(charge));
                 }
                 Decided::Limited { .. } => {}
-                Decided::Undecided | Decided::Contended => return self.decide(context),
+                Decided::Undecided | Decided::Contended => {
+                    return self.decide(context).map_ok(Charge);
+                }
             }
         }
-        self.wait(context)
+        self.wait(context).map_ok(Charge)
     }
 }
 
@@ -212,27 +218,25 @@ impl Call {
 
     /// Charges a new call now if it need not wait, by any rule and on any clock; otherwise joins
     /// the queue of the state.
-    pub(super) fn poll(
-        &mut self,
-        state: &Arc<Shared>,
-        waker: &Waker,
-    ) -> Poll<Result<Charge, AcquireError>> {
+    pub(super) fn poll(&mut self, state: &Arc<Shared>, waker: &Waker) -> Polled<Receipt> {
         if let Decided::Charged(charge) = state.decide_without_lock(self.cost) {
             self.stage = Stage::Over;
-            return Poll::Ready(Ok(charge));
+            return Poll::Ready(Ok(charge.0));
         }
         self.join(state, waker)
     }
 
     /// Checks whether the call was served in its queue.
     #[inline]
-    pub(super) fn wait(&mut self, waker: &Waker) -> Poll<Result<Charge, AcquireError>> {
+    pub(super) fn wait(&mut self, waker: &Waker) -> Polled<Receipt> {
         let Stage::Waiting(waiter) = &mut self.stage else {
             panic!("polled again after it was ready");
         };
         let polled = waiter.poll(waker);
         match &polled {
-            Poll::Ready(Ok(charge)) if is_entrant() => charge.report(&waiter.state.config.clock),
+            Poll::Ready(Ok(receipt)) if is_entrant() => {
+                Charge(*receipt).report(&waiter.state.config.clock);
+            }
             _ => {}
         }
         if polled.is_ready() {
@@ -243,17 +247,14 @@ impl Call {
 
     /// Charges a new call now, or refuses it, or joins the queue of the state.
     #[inline(never)]
-    pub(super) fn join(
-        &mut self,
-        state: &Arc<Shared>,
-        waker: &Waker,
-    ) -> Poll<Result<Charge, AcquireError>> {
+    pub(super) fn join(&mut self, state: &Arc<Shared>, waker: &Waker) -> Polled<Receipt> {
         let (cost, config) = (self.cost, &state.config);
         let waker = waker.clone();
         let is_entrant = is_entrant();
         // The guard is large, and a block drops it where it is.
         let (came, alone) = {
-            let mut locked = state.lock_on_time();
+            let mut locked = Locked::new(state);
+            locked.lock_on_time();
             let now = locked.now;
             self.stage = Stage::Over;
             let mut came = now;
@@ -273,7 +274,7 @@ impl Call {
                     if is_entrant {
                         charge.report(&config.clock);
                     }
-                    return Poll::Ready(Ok(charge));
+                    return Poll::Ready(Ok(charge.0));
                 }
                 Err(due) => due,
             };
@@ -328,14 +329,15 @@ pub(super) struct Waiter {
 impl Waiter {
     /// Checks whether the waiter was served.
     #[inline(never)]
-    pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<Charge, AcquireError>> {
+    pub(super) fn poll(&mut self, waker: &Waker) -> Polled<Receipt> {
         let state = &self.state;
         let served = lock_if_served(&state.queue, |it| &mut it.waiters, &mut self.id, waker);
         if let Some((mut queue, id)) = served {
             return Poll::Ready(queue.collect(&id));
         }
         // The waiter may be due while the timer is late.
-        let mut locked = state.lock_on_time();
+        let mut locked = Locked::new(state);
+        locked.lock_on_time();
         if let Some(id) = self.id.take_if(|id| locked.request(id).is_none()) {
             return Poll::Ready(locked.collect(&id));
         }
@@ -346,7 +348,8 @@ impl Waiter {
 
     /// Returns the time until its turn, for the present queue; `None` if it has been served.
     pub(super) fn delay(&self) -> Option<Duration> {
-        let locked = self.state.lock_on_time();
+        let mut locked = Locked::new(&self.state);
+        locked.lock_on_time();
         let id = self.id.as_ref()?;
         let own = locked.request(id)?;
         let (mut due, mut charged, mut last) = (Tick::default(), 0, 0);
@@ -375,12 +378,13 @@ impl Drop for Waiter {
             return;
         };
         // No waiter is granted first: one that is due but was not granted leaves like any other.
-        let mut locked = self.state.lock_state();
+        let mut locked = Locked::new(&self.state);
+        locked.lock();
         let Some(request) = locked.request(&id) else {
             let collected = locked.collect(&id);
             drop(locked);
-            if let Ok(charge) = collected {
-                self.state.give_back(&charge, charge.cost());
+            if let Ok(receipt) = collected {
+                self.state.give_back(&Charge(receipt), receipt.cost);
             }
             return;
         };

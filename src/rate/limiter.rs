@@ -1060,7 +1060,7 @@ impl RateLimiter {
 
     /// Calls `run` with the lock of the state that decides here.
     pub(super) fn locked<R>(&self, run: impl FnOnce(&mut Locked<'_>) -> R) -> R {
-        self.here(|state| run(&mut state.lock_on_time()))
+        self.here(|state| run(Locked::new(state).lock_on_time()))
     }
 
     /// Changes the ledger of the state that decides here.

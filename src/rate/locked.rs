@@ -68,36 +68,9 @@ pub(super) struct Locked<'a> {
 }
 
 impl Shared {
-    /// Locks the state: no thread decides without the lock until the guard ends. The guard reads
-    /// the time only once the state is locked.
-    pub(super) fn lock_state(&self) -> Locked<'_> {
-        let mut locked = Locked {
-            shared: self,
-            queue: None,
-            seen: StateSnapshot::default(),
-            now: Tick::default(),
-            woken: WakeList::new(),
-            left: SERVED_AT_ONCE,
-            arms: false,
-        };
-        locked.lock();
-        locked
-    }
-
-    /// Locks the state and first serves due waiters, because the timer may be late. It stops when
-    /// this call has served its maximum, and leaves the others to the timer.
-    pub(super) fn lock_on_time(&self) -> Locked<'_> {
-        let mut locked = self.lock_state();
-        while locked.grant_due() {
-            locked.unlock();
-            locked.lock();
-        }
-        locked
-    }
-
     /// Changes the ledger.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Ledger, Tick) -> R) -> R {
-        self.lock_on_time().change(change)
+        Locked::new(self).lock_on_time().change(change)
     }
 
     /// Gives back up to `cost` of a charge of this state. Overdue waiters go first, charged at the
@@ -107,8 +80,35 @@ impl Shared {
     }
 }
 
-impl Locked<'_> {
-    fn lock(&mut self) {
+impl<'a> Locked<'a> {
+    /// Creates a guard that has not locked yet. It is large, so it locks where the caller has it.
+    #[inline(always)]
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self {
+            shared,
+            queue: None,
+            seen: StateSnapshot::default(),
+            now: Tick::default(),
+            woken: WakeList::new(),
+            left: SERVED_AT_ONCE,
+            arms: false,
+        }
+    }
+
+    /// Locks the state and first serves due waiters, because the timer may be late. It stops when
+    /// this call has served its maximum, and leaves the others to the timer.
+    pub(super) fn lock_on_time(&mut self) -> &mut Self {
+        self.lock();
+        while self.grant_due() {
+            self.unlock();
+            self.lock();
+        }
+        self
+    }
+
+    /// Locks the state: no thread decides without the lock until the guard ends. The guard reads
+    /// the time only once the state is locked.
+    pub(super) fn lock(&mut self) -> &mut Self {
         let (shared, clock) = (self.shared, &self.shared.config.clock);
         let mut queue = shared.queue();
         self.seen = shared.state.lock();
@@ -125,6 +125,7 @@ impl Locked<'_> {
         if changes {
             self.advance();
         }
+        self
     }
 
     /// Brings what changes by itself to this tick. The end of a hold may make the head due, unless it
@@ -455,7 +456,8 @@ mod tests {
     /// costs.
     fn later(limiter: RateLimiter, costs: &[u64]) -> Duration {
         let shared = Arc::clone(limiter.outside());
-        let mut locked = shared.lock_state();
+        let mut locked = Locked::new(&shared);
+        locked.lock();
         let now = locked.now;
         locked.change(|ledger, now| ledger.charge(now, limiter.quota.max_burst()));
         for cost in costs {

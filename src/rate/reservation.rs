@@ -65,7 +65,7 @@ impl Reservation {
         let mut call = Call::new(cost);
         // No task waits for it yet, so a timeout that is polling the caller does not apply to it.
         let charge = match without_hint(|| call.poll(state, Waker::noop())) {
-            Poll::Ready(charge) => Some(charge?),
+            Poll::Ready(receipt) => Some(Charge(receipt?)),
             Poll::Pending => None,
         };
         Ok(Self {
@@ -125,7 +125,7 @@ impl Future for Reservation {
                 return Poll::Ready(Err(AcquireError::would_take(after)));
             }
         }
-        self.call.wait(context.waker())
+        self.call.wait(context.waker()).map_ok(Charge)
     }
 }
 

@@ -20,6 +20,7 @@
 
 use std::sync::Arc;
 
+use super::locked::Locked;
 use super::options::Config;
 use super::shared::Shared;
 use crate::algorithm::{QuotaChange, Restored};
@@ -92,7 +93,7 @@ impl States {
         let config = self.outside.config.bound(Some(home));
         let state = Shared::new(locked.set, locked.restored.as_ref(), config);
         if locked.closed {
-            state.lock_state().close();
+            Locked::new(&state).lock().close();
         }
         locked.states.push(Arc::clone(&state));
         drop(locked);
@@ -117,7 +118,7 @@ impl States {
 
     pub(super) fn close(&self) {
         for state in self.change(|common| common.closed = true) {
-            state.lock_state().close();
+            Locked::new(&state).lock().close();
         }
     }
 

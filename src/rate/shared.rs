@@ -11,15 +11,16 @@
 //!    ([`Call::poll`](super::acquire::Call::poll)).
 //! 2. [`decide_by_word`](Shared::decide_by_word), [`decide_by_window`](Shared::decide_by_window) and
 //!    [`decide_by_ring`](Shared::decide_by_ring) are the only decisions without the lock, and
-//!    [`admit`](super::locked::Locked::admit) is the only one with it, for all callers.
+//!    [`admit`](Locked::admit) is the only one with it, for all callers.
 //! 3. Every other decision, and every change of due times, goes through one guard,
-//!    [`Locked`](super::locked::Locked). To read the queue, to collect an outcome there, or to
-//!    exchange a waker, the mutex alone is enough.
+//!    [`Locked`]. To read the queue, to collect an outcome there, or to exchange a waker, the mutex alone is
+//!    enough.
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use super::charge::Charge;
+use super::locked::Locked;
 use super::options::Config;
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use super::waiters::QueueState;
@@ -221,7 +222,8 @@ impl Shared {
     }
 
     fn decide_with_lock(&self, cost: u64) -> Result<Charge, AcquireError> {
-        let mut locked = self.lock_on_time();
+        let mut locked = Locked::new(self);
+        locked.lock_on_time();
         locked.check(cost)?;
         let admitted = locked.admit(cost);
         admitted.map_err(|due| {
@@ -238,13 +240,14 @@ impl Shared {
     #[inline(always)]
     fn decide_by_word(&self, seen: StateSnapshot, cost: u64, now: Tick) -> Decided {
         let params = self.params.load();
+        // First, because it asks for the same conditions as the load.
+        let (tat, unit) = (seen.tat(), params.units_unless_dense(now));
         let price = params.units_of(cost);
         // A cost of 1 is never more than the burst.
         let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
         if !is_ordinary {
             return Decided::Undecided;
         }
-        let (tat, unit) = (seen.tat(), params.units_unless_dense(now));
         match tat.take(&params, unit, price) {
             Ok(tat) => {
                 let mut receipt = tat.receipt(now, cost, tat.end().wrapping_sub(unit));
@@ -341,7 +344,7 @@ impl Shared {
     pub(super) fn on_deadline(&self) {
         // The timer is disarmed first, so that a later arming takes effect.
         self.timer.disarm();
-        self.lock_state().serve();
+        Locked::new(self).lock().serve();
     }
 }
 

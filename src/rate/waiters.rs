@@ -1,7 +1,6 @@
 //! [`QueueState`]: the state under the lock of a limiter, that is, the [ledger](Ledger) and the
 //! waiters.
 
-use super::charge::Charge;
 use crate::algorithm::{Ledger, Receipt};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
@@ -89,9 +88,9 @@ impl QueueState {
     }
 
     /// Returns the outcome of a waiter that no longer waits.
-    pub(super) fn collect(&mut self, id: &WaiterId) -> Result<Charge, AcquireError> {
+    pub(super) fn collect(&mut self, id: &WaiterId) -> Result<Receipt, AcquireError> {
         match self.waiters.collect(id) {
-            Some(QueueEntry::Charged(receipt)) => Ok(Charge(receipt)),
+            Some(QueueEntry::Charged(receipt)) => Ok(receipt),
             Some(QueueEntry::Refused { capacity }) => Err(AcquireError::exceeds_capacity(capacity)),
             Some(QueueEntry::RuntimeEnded) => Err(AcquireError::new(ErrorKind::RuntimeEnded)),
             None | Some(QueueEntry::Waiting(_)) => Err(AcquireError::new(ErrorKind::Closed)),

@@ -35,17 +35,16 @@ use crate::panic::contain_panic;
 /// ```
 #[must_use = "a guard that is dropped at once rolls the permit back"]
 pub struct RollbackGuard<T: Throttle> {
-    throttle: T,
-    // `Some` until it is taken out or settled.
-    permit: Option<T::Permit>,
+    // `Some` until the permit is taken out or settled.
+    held: Option<(T, T::Permit)>,
 }
 
 impl<T: Throttle> RollbackGuard<T> {
     /// Guards a permit of this throttle.
     #[inline(always)]
     pub fn new(throttle: T, permit: T::Permit) -> Self {
-        let permit = Some(permit);
-        Self { throttle, permit }
+        let held = Some((throttle, permit));
+        Self { held }
     }
 
     /// Takes the permit out, for the caller to keep.
@@ -57,7 +56,8 @@ impl<T: Throttle> RollbackGuard<T> {
     /// Does the same for a guard inside a pinned value. Call it once, as the last method.
     #[inline(always)]
     pub(super) fn take(&mut self) -> T::Permit {
-        self.permit.take().expect("it is there until the end")
+        let (_, permit) = self.held.take().expect("it is there until the end");
+        permit
     }
 
     /// Corrects the permit to the units that were used; see [`Weighted::settle`].
@@ -66,21 +66,29 @@ impl<T: Throttle> RollbackGuard<T> {
     where
         T: Weighted,
     {
-        let permit = self.take();
-        self.throttle.settle(permit, used);
+        if let Some((throttle, permit)) = self.held.take() {
+            throttle.settle(permit, used);
+        }
     }
 }
 
 impl<T: Throttle> Drop for RollbackGuard<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            contain_panic(|| self.throttle.rollback(permit));
+        if let Some((throttle, permit)) = self.held.take() {
+            roll_back(throttle, permit);
         }
     }
 }
 
+// It takes values, so a guard that is disarmed needs no memory.
+#[cold]
+#[inline(never)]
+fn roll_back<T: Throttle>(throttle: T, permit: T::Permit) {
+    contain_panic(|| throttle.rollback(permit));
+}
+
 debug_as! {
-    [T: Throttle + std::fmt::Debug] RollbackGuard<T>, self
-    => RollbackGuard { throttle: self.throttle, .. }
+    [T: Throttle + std::fmt::Debug] RollbackGuard<T>, self, let held = self.held.as_ref()
+    => RollbackGuard { throttle: held.map(|(throttle, _)| throttle), .. }
 }

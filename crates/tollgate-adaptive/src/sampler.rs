@@ -207,20 +207,27 @@ impl Sampler {
         Some(Measured { place, began })
     }
 
-    /// Ends a call. If its sample is the last of the window, this runs the controller, and sets the limit of
-    /// the semaphore for the next window. Two such changes never overlap.
+    /// Returns whether [`end`](Self::end) has anything to do for a call.
+    #[inline]
+    pub(super) fn needs_end(&self, call: Measured) -> bool {
+        !call.watches() || self.is_overdue(call.window())
+    }
+
+    /// Returns whether this window goes on although its deadline has passed, or has no deadline yet. It is not
+    /// inlined, so that the end of a call that only watches saves few registers.
+    #[inline(never)]
+    fn is_overdue(&self, window: u32) -> bool {
+        let deadline = || self.deadline.load(Ordering::Relaxed);
+        self.number() == window && deadline() <= self.clock.now().as_nanos()
+    }
+
+    /// Ends a call that [needs it](Self::needs_end). If its sample is the last of the window, this runs the
+    /// controller, and sets the limit of the semaphore for the next window. Two such changes never overlap.
     pub(super) fn end(&self, call: Measured, feedback: Feedback, semaphore: &Semaphore) {
         if !call.watches() && feedback == Feedback::Ignored {
             return self.give_place(call.window());
         }
-        // The window of a call that watches has often ended before it: then there is nothing to do.
-        if call.watches() && self.number() != call.window() {
-            return;
-        }
         let now = self.clock.now();
-        if call.watches() && now.as_nanos() < self.deadline.load(Ordering::Relaxed) {
-            return;
-        }
         // No code that can panic runs under the lock, so it is never poisoned.
         let Ok(mut state) = self.state.try_lock() else {
             if !call.watches() {

@@ -134,18 +134,21 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
 
     /// Ends the call when the permit is dropped.
     #[inline(never)]
-    fn end(&mut self) {
-        self.learn(if std::thread::panicking() {
+    fn end(&self, call: Measured) {
+        let AdaptiveSemaphore { semaphore, sampler } = &*self.semaphore;
+        let feedback = if std::thread::panicking() {
             Feedback::Ignored
         } else {
             Feedback::Success
-        });
+        };
+        sampler.end(call, feedback, semaphore);
     }
 
     /// Ends the call. The permit may be held for longer.
     pub(crate) fn learn(&mut self, feedback: Feedback) {
-        if let Some(call) = self.call.take() {
-            let AdaptiveSemaphore { semaphore, sampler } = &*self.semaphore;
+        let AdaptiveSemaphore { semaphore, sampler } = &*self.semaphore;
+        let call = self.call.take();
+        if let Some(call) = call.filter(|call| sampler.needs_end(*call)) {
             sampler.end(call, feedback, semaphore);
         }
     }
@@ -154,8 +157,9 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
 impl<S: Deref<Target = AdaptiveSemaphore>> Drop for AdaptivePermit<S> {
     #[inline]
     fn drop(&mut self) {
-        if self.call.is_some() {
-            self.end();
+        let sampler = &self.semaphore.sampler;
+        if let Some(call) = self.call.filter(|call| sampler.needs_end(*call)) {
+            self.end(call);
         }
         self.semaphore.semaphore.release(1);
     }
