@@ -101,10 +101,7 @@ impl Shared {
         self.change(|state| {
             let batches = &mut state.own.batches;
             match &answer {
-                Ok(reply) if reply.done <= n => {
-                    let excess = batches.put(prefetch, rule, reply, asked);
-                    state.abandoned.extend(excess.map(Charge::from));
-                }
+                Ok(reply) if reply.done <= n => batches.put(prefetch, rule, reply, asked),
                 _ => batches.is_plenty = false,
             }
         });

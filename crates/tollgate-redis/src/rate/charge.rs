@@ -105,8 +105,8 @@ pub(super) enum Ticket {
     Store(Grant),
     /// The fallback made it.
     Local(tollgate::rate::Charge),
-    /// Prefetched tokens paid for it. This is the number after that of the last token.
-    Cached(u64),
+    /// Prefetched tokens paid for it, which expire at that time or later.
+    Cached(Tick),
     /// It is not counted anywhere.
     Open,
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 use tollgate::rate::Oversize;
+use tollgate::time::Tick;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
 
@@ -98,22 +99,21 @@ impl Rate {
             .abandoned
             .extend(expired.into_iter().map(Charge::from));
         while let Some((number, cost)) = state.queue.front().map(|it| (it.number, it.cost))
-            && let Some(taken) = prefetch.cache.take_queued(cost)
+            && let Some(charge) = batches.take(prefetch, cost)
             && let Some(waiter) = state.queue.remove(number)
         {
-            let charge = prefetch.charge(cost, taken);
             state.queue.reply(waiter, Ok(charge));
         }
         let excess = batches.take_excess(prefetch);
-        state.abandoned.extend(excess.map(Charge::from));
+        state.abandoned.extend(excess.into_iter().map(Charge::from));
     }
 
     /// Decides about held tokens while there are no waiters.
-    fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &State) -> Next {
+    fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &mut State) -> Next {
         if Self::has_ended(state) {
             return Next::End;
         }
-        let RateState { rule, batches, .. } = &state.own;
+        let RateState { rule, batches, .. } = &mut state.own;
         let expiry = batches.expiry();
         prefetch.cache.open_until(expiry.as_nanos());
         if let Some(n) = batches.refill(prefetch, 0) {
@@ -147,11 +147,11 @@ impl queue::Limit for Rate {
     #[inline]
     fn take_cached(shared: &Shared, cost: u64) -> Option<Charge> {
         let prefetch = shared.limit.prefetch.as_ref().filter(|_| cost > 0)?;
-        let taken = prefetch.cache.take(cost, || prefetch.now().as_nanos())?;
-        if taken.notify {
+        let (charge, notify) = prefetch.take(cost)?;
+        if notify {
             shared.notify();
         }
-        Some(prefetch.charge(cost, taken))
+        Some(charge)
     }
 
     fn join(&self, state: &State, caller: &Wait<Self>) -> Result<(), AcquireError> {
@@ -377,7 +377,7 @@ impl Shared {
         let n = charge.cost;
         match charge.ticket {
             Ticket::Store(grant) => vec![Part { grant, n }],
-            Ticket::Cached(end) => self.put_back(end, n),
+            Ticket::Cached(expiry) => self.put_back(expiry, n),
             Ticket::Local(local) => {
                 if let Some(share) = &self.limit.share {
                     share.refund(local, n);
@@ -388,14 +388,14 @@ impl Shared {
         }
     }
 
-    /// Puts back `n` tokens before that number. Returns the part that the server has to refund
+    /// Puts back `n` tokens that expire at that time or later. Returns the part that the server has to refund
     /// instead.
-    fn put_back(self: &Arc<Self>, end: u64, n: u64) -> Vec<Part> {
+    fn put_back(self: &Arc<Self>, expiry: Tick, n: u64) -> Vec<Part> {
         let Some(prefetch) = &self.limit.prefetch else {
             return Vec::new();
         };
         let mut state = self.state();
-        let (rest, left) = state.own.batches.put_back(prefetch, end, n);
+        let (rest, left) = state.own.batches.put_back(prefetch, expiry, n);
         // The driver ensures that these tokens are not held for too long.
         self.drive(state, false);
         self.limit.refunds.lose(left);
