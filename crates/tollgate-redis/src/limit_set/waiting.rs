@@ -10,7 +10,6 @@
 //!    there may be enough.
 //! 4. In an outage the waiters keep their places, unless the fallback admits them.
 
-use std::convert::identity;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -24,7 +23,6 @@ use crate::error::StoreError;
 use crate::queue::{self, Limit, Next, Wait};
 use crate::rate::{Fallback, LATE, LocalShare, RateLimiter, Reply, jittered};
 use crate::refunds::Refunds;
-use crate::store::joined;
 
 /// The maximum number of callers in one call, divided by the number of limits.
 const MOST_ASKED: usize = 256;
@@ -502,7 +500,7 @@ impl Shared {
         parts.call("give", arguments).await.map(drop)
     }
 
-    /// Refunds charges, in a task that goes on if its caller leaves.
+    /// Refunds charges, also if the caller leaves meanwhile.
     pub(super) async fn refund(self: &Arc<Self>, charges: Charges) -> Result<(), StoreError> {
         if charges.tickets.is_empty() {
             self.limit.undo(charges);
@@ -513,7 +511,7 @@ impl Shared {
         }
         let this = Arc::clone(self);
         let given = async move { this.give(vec![charges]).await };
-        joined(self.store.runtime().spawn(given).await).and_then(identity)
+        self.store.detached(given).await
     }
 }
 
