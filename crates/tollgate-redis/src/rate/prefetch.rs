@@ -19,8 +19,8 @@ use std::time::Duration;
 use tollgate::time::Tick;
 use tollgate::{Clock, Decision};
 
-use super::ask::Reply;
 use super::charge::{Charge, Grant, Part, Source, Ticket};
+use super::reply::Reply;
 use super::rule::Rule;
 use super::token_cache::{Taken, TokenCache};
 use crate::script::MOST;
