@@ -337,6 +337,8 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86_400);
 
+    type Answers = Vec<Result<u64, Option<StoreError>>>;
+
     /// The share of a quota of ten a day.
     fn shares(fallback: Fallback, fail_waiting: bool) -> Shares {
         let limits = [(Quota::per_day(10).burst(10), Algorithm::Gcra)];
@@ -365,7 +367,7 @@ mod tests {
         shares: &Shares,
         waiters: &[Option<Duration>],
         error: StoreError,
-    ) -> (Vec<Result<u64, Option<StoreError>>>, Option<u64>, bool) {
+    ) -> (Answers, Option<u64>, bool) {
         let (mut queue, begin) = (queue(waiters), Instant::now());
         let (again, denied) = shares.fail(&mut queue, [0, 1], error, true, |cost, _| cost);
         let denied = denied.map(|(cost, _)| cost);

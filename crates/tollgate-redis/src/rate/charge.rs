@@ -102,12 +102,10 @@ pub struct Charge {
 pub(super) enum Ticket {
     /// The server made it.
     Store(Grant),
-    /// The fallback made it.
+    /// The shares of the fallback made it; or nobody did, if it is empty.
     Local(Vec<rate::Charge>),
     /// Prefetched tokens paid for it, which expire at that time or later.
     Cached(Tick),
-    /// It is not counted anywhere.
-    Open,
 }
 
 /// A part of a charge of the server that is to be refunded.
@@ -200,7 +198,7 @@ impl Charge {
         Self {
             cost,
             source,
-            ticket: Ticket::Open,
+            ticket: Ticket::Local(Vec::new()),
             decision: Decision::from_parts(0, 0, Some(Duration::ZERO), Duration::ZERO, at),
         }
     }

@@ -382,7 +382,6 @@ impl Shared {
                 self.limit.shares.refund(local, n);
                 Vec::new()
             }
-            Ticket::Open => Vec::new(),
         }
     }
 

@@ -70,7 +70,7 @@ impl<T: Send + 'static> Detached<T> {
 
     /// Starts the operation in a task, so that it is made even if this future is dropped before its first poll.
     pub(crate) fn start(mut self) -> Self {
-        self.to_task();
+        self.move_to_task();
         self
     }
 
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Detached<T> {
         self.on_abandoned = Some(Box::new(call));
     }
 
-    fn to_task(&mut self) {
+    fn move_to_task(&mut self) {
         self.state = match mem::replace(&mut self.state, State::Over) {
             State::New(rest) | State::InPlace(rest) => State::InTask(self.runtime.spawn(rest)),
             other => other,
@@ -94,7 +94,7 @@ impl<T: Send + 'static> Future for Detached<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if !is_inside(&this.runtime) {
-            this.to_task();
+            this.move_to_task();
         }
         // If the future panics, the state is already over.
         match mem::replace(&mut this.state, State::Over) {
@@ -120,7 +120,7 @@ impl<T: Send + 'static> Future for Detached<T> {
 impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
         if let State::InPlace(_) = self.state {
-            self.to_task();
+            self.move_to_task();
         }
         if let State::InTask(task) = mem::replace(&mut self.state, State::Over)
             && let Some(on_abandoned) = self.on_abandoned.take()
