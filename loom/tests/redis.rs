@@ -32,54 +32,57 @@ use self::token_cache::TokenCache;
 fn cache(tokens: u64) -> Arc<TokenCache> {
     let cache = TokenCache::new(1);
     cache.open_until(100);
-    cache.put(tokens);
+    cache.put(tokens, tokens);
     Arc::new(cache)
 }
 
+/// Takes tokens, and returns when the cache would have closed.
 fn taker(cache: &Arc<TokenCache>, n: u64) -> JoinHandle<Option<u64>> {
     with(cache, move |cache| {
-        cache.take(n, || 0).map(|taken| taken.end)
+        cache.take(n, || 0).map(|taken| taken.closes)
     })
 }
 
 model!(two_who_take_have_tokens_of_their_own, || {
     let cache = cache(3);
     let takers = [2, 1].map(|n| taker(&cache, n));
-    cache.put(1);
-    let mut ends = join_all(takers);
-    ends.sort_unstable();
-    // Two tokens and one token were taken, in either order.
-    assert!(matches!(ends, [Some(1), Some(3)] | [Some(2), Some(3)]));
-    assert_eq!((cache.count(), cache.number()), (1, 3));
+    cache.put(1, 4);
+    assert_eq!(join_all(takers), [Some(100); 2]);
+    assert_eq!(cache.count(), 1);
 });
 
 model!(what_is_taken_back_is_nobodys, || {
     let cache = cache(2);
     let taken = taker(&cache, 1);
-    let passed = cache.pass(2);
+    let returned = cache.reduce(0);
     let taken = taken.join().unwrap();
-    assert_eq!(passed, 2 - u64::from(taken.is_some()));
-    assert_eq!((cache.count(), cache.number()), (0, 2));
-});
-
-// The next tokens have the same numbers, whatever is taken meanwhile.
-model!(end_does_not_depend_on_who_takes, || {
-    let cache = cache(3);
-    // Loom interrupts two loads only in the thread that runs second.
-    let end = with(&cache, |cache| cache.end());
-    assert!(cache.take(2, || 0).is_some());
-    assert_eq!(end.join().unwrap(), 3);
+    assert_eq!(returned, 2 - u64::from(taken.is_some()));
+    assert_eq!(cache.count(), 0);
 });
 
 model!(what_is_put_back_is_there_once, || {
     let cache = cache(3);
-    let mine = cache.take(2, || 0).unwrap();
-    assert_eq!(mine.end, 2);
+    assert!(cache.take(2, || 0).is_some());
     let takers = [1, 1].map(|n| taker(&cache, n));
-    assert!(cache.put_back(0, 3, 2));
+    assert!(cache.put(2, 3));
     let taken = join_all(takers).into_iter().flatten().count() as u64;
     assert!(taken >= 1);
-    assert_eq!((cache.count(), cache.number()), (3 - taken, taken));
+    assert_eq!(cache.count(), 3 - taken);
+});
+
+// The token that expires at 100 is returned, and another one comes. Whoever gets the first one does not take it for
+// the second, whose number is the same.
+model!(token_is_not_taken_for_one_that_expires_later, || {
+    let cache = cache(1);
+    let taker = taker(&cache, 1);
+    let returned = cache.reduce(0);
+    cache.put(1, 1);
+    cache.open_until(200);
+    match taker.join().unwrap() {
+        Some(200) => assert_eq!(returned, 1),
+        Some(closes) => assert_eq!(closes, 100),
+        None => assert_eq!(returned, 1),
+    }
 });
 
 model!(who_is_in_line_is_not_overtaken_later, || {
@@ -91,7 +94,7 @@ model!(who_is_in_line_is_not_overtaken_later, || {
     });
     cache.open_until(0);
     shut.store(true, Ordering::Release);
-    let first = cache.take_queued(1).is_some();
+    let first = cache.take_until(100, 1).is_some();
     let (is_late, took) = late.join().unwrap();
     assert!(!(is_late && took));
     assert!(first != took, "one of them has it");

@@ -4,6 +4,7 @@
 
 mod detector;
 mod error;
+mod fallback;
 mod keys;
 mod lease;
 mod limit_set;
@@ -18,10 +19,11 @@ mod sync;
 
 pub use crate::detector::Detector;
 pub use crate::error::StoreError;
+pub use crate::fallback::Fallback;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};
 pub use crate::queue::LimitStatistics;
-pub use crate::rate::{Acquire, Charge, Cost, Fallback, Keyed, RateLimiter, Reservation, Source};
+pub use crate::rate::{Acquire, Charge, Cost, Keyed, RateLimiter, Reservation, Source};
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use crate::store::Tls;

@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// List the traits of `throttle/`, and the types of the folders above that it names
     #[arg(long)]
     names: bool,
-    /// List the files of each circle, and the names that they use of each other
+    /// List the files of each circle of the core and of tollgate-redis, and the names that they use of each other
     #[arg(long)]
     circles: bool,
     /// Exit with 1 if a figure is above its bound, and leave out the public items, which need a build
@@ -33,6 +33,7 @@ pub(crate) struct Options {
 
 pub(crate) fn size(shell: &Shell, options: &Options) -> Result<bool> {
     let core = Crate::read(shell, Path::new("src"))?;
+    let redis = Crate::read(shell, Path::new("crates/tollgate-redis/src"))?;
     if options.rooms {
         let mut rooms: Vec<_> = rooms(&core).into_iter().collect();
         rooms.sort_by_key(|(_, lines)| usize::MAX - lines);
@@ -47,10 +48,11 @@ pub(crate) fn size(shell: &Shell, options: &Options) -> Result<bool> {
     }
     if options.circles {
         print_circles(&core);
+        print_circles(&redis);
     }
     println!("     now    bound");
     let mut above = 0;
-    for (figure, most, title) in structure(shell, &core)? {
+    for (figure, most, title) in structure(shell, &core, &redis)? {
         let mark = if figure > most { '>' } else { ' ' };
         above += usize::from(figure > most);
         println!("{figure:8} {most:>8} {mark} {title}");
@@ -75,7 +77,11 @@ pub(crate) fn size(shell: &Shell, options: &Options) -> Result<bool> {
 
 /// Returns the figures of the structure, each with its bound and its description. A change that raises
 /// a bound says why.
-fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static str)>> {
+fn structure(
+    shell: &Shell,
+    core: &Crate,
+    redis: &Crate,
+) -> Result<Vec<(usize, usize, &'static str)>> {
     let traits = traits(core)?;
     let lines = traits.iter().flat_map(|(_, body)| body);
     let method = Regex::new(METHOD)?;
@@ -84,8 +90,8 @@ fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static 
     let hidden = lines.filter(|line| hides.is_match(line)).count();
     let code = core.files.values().flat_map(|file| &file.code);
     let macros = code.filter(|line| line.trim_start().starts_with("macro_rules!"));
-    let circles = core.circles();
-    let largest = circles.iter().map(Vec::len).max().unwrap_or(0);
+    let largest = |circles: &[Vec<&String>]| circles.iter().map(Vec::len).max().unwrap_or(0);
+    let (circles, redis) = (core.circles(), redis.circles());
     let dependencies = tree::crates(shell, "tollgate --edges=normal")?.len() - 1;
     let lines_of = |path| Ok::<_, xshell::Error>(shell.read_file(path)?.lines().count());
     let (guard, state) = ("Locked", guarded(core, "rate", "Locked")?);
@@ -109,7 +115,13 @@ fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static 
         (fields_of(core, "rate", state)?, 8, "fields of that state"),
         (rules, 14, "methods of the trait Rule"),
         (circles.len(), 4, "circles of files (--circles)"),
-        (largest, 2, "files in the largest circle"),
+        (largest(&circles), 2, "files in the largest circle"),
+        (
+            redis.len(),
+            1,
+            "circles of files in tollgate-redis (--circles)",
+        ),
+        (largest(&redis), 3, "files in its largest circle"),
         (macros.count(), 6, "macros in src"),
         (dependencies, 18, "dependencies by default features"),
         (lines_of("BENCHMARKS.md")?, 70, "lines of BENCHMARKS.md"),

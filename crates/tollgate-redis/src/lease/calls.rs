@@ -181,7 +181,7 @@ impl Shared {
             return;
         }
         let (this, expiry) = (Arc::clone(self), Instant::now() + ttl);
-        self.store.runtime().spawn(async move {
+        self.spawn(async move {
             while let Err(error) = this.breaker.guard(this.release(&all)).await {
                 let now = Instant::now();
                 if error.is_mistake() || now >= expiry {

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::semaphore::{AcquireLease, Semaphore};
 use crate::error::StoreError;
+use crate::store::Detached;
 use crate::sync::{Mutex, lock};
 
 // [`Lease`]: permits that are held until they are dropped, released, or lost.
@@ -129,20 +130,21 @@ impl Lease {
         let (number, is_first) = renewals.add(Arc::clone(&held), sent, ttl);
         if is_first {
             let task = Renewing::new(shared);
-            shared.store.runtime().spawn(task.run());
+            shared.spawn(task.run());
         }
         let held_in = Some((Arc::clone(shared), number));
         Self { held, held_in }
     }
 
     /// Ends the lease. Returns the call that returns the permits, unless they are lost or returned.
-    fn end(&mut self) -> Option<tokio::task::JoinHandle<Result<(), StoreError>>> {
+    fn end(&mut self) -> Option<Detached<()>> {
         let (shared, number) = self.held_in.take()?;
         if !shared.limit.renewals.remove(number) {
             return None;
         }
-        let runtime = shared.store.runtime().clone();
-        Some(runtime.spawn(give_back(shared, Arc::clone(&self.held))))
+        let store = shared.store.clone();
+        let given = give_back(shared, Arc::clone(&self.held));
+        Some(store.detached(given).start())
     }
 
     /// Returns the fencing number: of two leases under a key, the later grant has the greater
@@ -198,8 +200,7 @@ impl Lease {
     /// expired, unless a key holds a value of another kind, or the script fails.
     pub async fn release(mut self) -> Result<(), StoreError> {
         match self.end() {
-            // A task that ends without a result has been dropped with its runtime.
-            Some(task) => task.await.unwrap_or(Err(StoreError::NoRuntime)),
+            Some(given) => given.await,
             None => Ok(()),
         }
     }

@@ -21,9 +21,10 @@ pub use self::outcome::{Charges, Outcome};
 pub(crate) use self::parts::Parts;
 use self::waiting::{Options, SetState, Shared, Waits};
 use crate::error::StoreError;
+use crate::fallback::Fallback;
 use crate::keys;
 use crate::queue::Limit;
-use crate::rate::{Fallback, Rule};
+use crate::rate::Rule;
 use crate::script::{MOST, slot};
 use crate::store::Store;
 
@@ -347,7 +348,7 @@ impl LimitSet {
         let read = async { self.parts().outcome(n, &call.await?) };
         let outcome = self.shared.breaker.guard(read).await?;
         if outcome.is_admitted() {
-            self.shared.limit.charge_shares(n);
+            self.shared.limit.shares.charge(n);
         }
         Ok(outcome)
     }
@@ -379,7 +380,8 @@ impl LimitSet {
     }
 
     /// Rejects all callers that wait and all later ones that would, and waits until their turns, and the refunds
-    /// of callers that have left, are sent. Clones are closed, too.
+    /// of callers that have left, are sent. Clones are closed, too. A caller that has turns of some limits, and is
+    /// neither polled nor dropped, keeps them: the call does not wait for it.
     ///
     /// # Cancel safety
     ///

@@ -4,11 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use tollgate::{Decision, rate};
 
-#[cfg(doc)]
-use super::LimitSet;
 use crate::refunds::Refund;
 
-/// The decision of a [`LimitSet`]: whether all limits were charged, and the state of each.
+/// The decision of a [`LimitSet`](crate::LimitSet): whether all limits were charged, and the state of each.
 ///
 /// Dropping it keeps the charges.
 ///
@@ -40,8 +38,8 @@ pub struct Outcome {
     pub(super) decisions: Vec<Decision>,
 }
 
-/// The charges of a [`LimitSet`] for a call. They are plain data, like a [`Charge`](crate::Charge):
-/// dropping them keeps the charges; [`refund`](LimitSet::refund) refunds them.
+/// The charges of a [`LimitSet`](crate::LimitSet) for a call. They are plain data, like a [`Charge`](crate::Charge):
+/// dropping them keeps the charges; [`refund`](crate::LimitSet::refund) refunds them.
 #[derive(Debug)]
 pub struct Charges {
     pub(super) cost: u64,
@@ -79,7 +77,7 @@ impl Outcome {
     /// denied again; after it, it may be denied if other calls were faster.
     ///
     /// It is zero if all limits were charged, and `None` if a limit can never admit the cost. It is exact to the
-    /// microsecond of the server's clock, without the [jitter](LimitSet::jitter).
+    /// microsecond of the server's clock, without the [jitter](crate::LimitSet::jitter).
     pub fn retry_after(&self) -> Option<Duration> {
         let mut waits = self.decisions.iter().map(|decision| decision.retry_after);
         waits.try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
@@ -128,7 +126,7 @@ impl Charges {
     }
 
     /// Returns the time at which the limit that was added at this index was charged, by the server's clock, to
-    /// the microsecond. Returns `None` if the call was admitted by the [fallback](LimitSet::fallback), or there
+    /// the microsecond. Returns `None` if the call was admitted by the [fallback](crate::LimitSet::fallback), or there
     /// are fewer limits.
     pub fn at(&self, index: usize) -> Option<SystemTime> {
         let [_, _, at] = self.tickets.get(index)?;

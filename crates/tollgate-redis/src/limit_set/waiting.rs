@@ -10,7 +10,6 @@
 //!    there may be enough.
 //! 4. In an outage the waiters keep their places, unless the fallback admits them.
 
-use std::convert::identity;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -21,10 +20,10 @@ use tollgate::{AcquireError, ErrorKind};
 use super::outcome::Charges;
 use super::parts::{Part, Parts};
 use crate::error::StoreError;
-use crate::queue::{self, Limit, Next, Wait};
-use crate::rate::{Fallback, LATE, LocalShare, RateLimiter, Reply, jittered};
+use crate::fallback::{Fallback, Shares};
+use crate::queue::{self, Limit, MOST_VISITED, Next, Wait};
+use crate::rate::{LATE, RateLimiter, Reply, jittered};
 use crate::refunds::Refunds;
-use crate::store::joined;
 
 /// The maximum number of callers in one call, divided by the number of limits.
 const MOST_ASKED: usize = 256;
@@ -34,9 +33,6 @@ const RECHECK: Duration = Duration::from_secs(1);
 
 /// The shortest one.
 const SOON: Duration = Duration::from_millis(1);
-
-/// The shortest time until the next call after a failure.
-const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// The options, which are set when a set is created.
 #[derive(Clone, Copy)]
@@ -53,8 +49,8 @@ pub(super) struct Waits {
     pub(super) options: Options,
     /// The limits, each for the waiters that have to reserve turns.
     limiters: Vec<OnceLock<RateLimiter>>,
-    /// Those of the fallback.
-    shares: Vec<LocalShare>,
+    /// The shares that decide while the server does not.
+    pub(super) shares: Shares,
     /// The number of callers that wait for turns.
     pub(super) in_line: AtomicUsize,
     pub(super) refunds: Refunds<Charges>,
@@ -101,10 +97,10 @@ impl Asked {
 
 impl Waits {
     pub(super) fn new(parts: Parts, options: Options) -> Self {
-        let share = |part: &Part| LocalShare::new(options.fallback, part.quota, part.algorithm);
+        let limits = parts.each.iter().map(|part| (part.quota, part.algorithm));
         Self {
             limiters: parts.each.iter().map(|_| OnceLock::new()).collect(),
-            shares: parts.each.iter().filter_map(share).collect(),
+            shares: Shares::new(options.fallback, options.fail_waiting, limits),
             parts,
             options,
             in_line: AtomicUsize::new(0),
@@ -120,10 +116,10 @@ impl Waits {
                 .max_waiters(options.max_waiters)
                 .horizon(options.horizon);
             // In an outage, the queue of the set decides by the fallback.
-            if self.fails_waiting() {
-                limiter.fail_waiting()
-            } else {
+            if self.shares.waits() {
                 limiter
+            } else {
+                limiter.fail_waiting()
             }
         })
     }
@@ -131,11 +127,6 @@ impl Waits {
     /// Returns the limits that exist for waiters.
     pub(super) fn limiters(&self) -> impl Iterator<Item = &RateLimiter> {
         self.limiters.iter().filter_map(OnceLock::get)
-    }
-
-    /// Returns whether waiters do not simply wait through an outage.
-    fn fails_waiting(&self) -> bool {
-        self.options.fail_waiting || self.options.fallback != Fallback::FailClosed
     }
 
     /// Returns the limits for whose turns other callers wait.
@@ -164,47 +155,6 @@ impl Waits {
         let one = self.parts.each[index].rule.lasting(cost.into());
         let most = LATE.max(self.options.horizon).max(one);
         now.saturating_duration_since(since) > most
-    }
-
-    /// Lets the fallback decide. Returns the time until the next call if it denies.
-    fn fall_back(
-        &self,
-        n: u64,
-        error: StoreError,
-    ) -> Result<Charges, Result<Duration, AcquireError>> {
-        let mut local = Vec::new();
-        match self.options.fallback {
-            _ if error.is_mistake() => return Err(Err(error.into())),
-            Fallback::FailOpen => {}
-            Fallback::Local { .. } => {
-                for share in &self.shares {
-                    match share.acquire(n, n) {
-                        Ok(charge) => local.push(charge),
-                        Err(refused) => {
-                            self.undo(Charges::local(n, local));
-                            let wait = refused.retry_after();
-                            return Err(Ok(wait.map_or(AFTER_FAILURE, |it| it.min(AFTER_FAILURE))));
-                        }
-                    }
-                }
-            }
-            _ => return Err(Err(error.into())),
-        }
-        Ok(Charges::local(n, local))
-    }
-
-    /// Charges the shares for what the server has admitted, so that an outage brings no second burst.
-    pub(super) fn charge_shares(&self, n: u64) {
-        for share in &self.shares {
-            share.charge(n);
-        }
-    }
-
-    /// Returns charges of the local shares.
-    pub(super) fn undo(&self, charges: Charges) {
-        for (share, charge) in self.shares.iter().zip(charges.local) {
-            share.refund(charge, charges.cost);
-        }
     }
 }
 
@@ -325,13 +275,13 @@ impl Shared {
         };
         let replies = match self.breaker.guard(call).await {
             Ok(replies) => replies,
-            Err(error) => return self.fail(&asked, error),
+            Err(error) => return self.fail(asked.iter().map(|one| one.number), error),
         };
         let answered = Instant::now();
         let done = replies.first().map_or(0, |reply| reply.done);
         let admitted = &asked[..asked.len().min(done as usize)];
-        self.limit
-            .charge_shares(admitted.iter().map(|one| one.cost).sum());
+        let charged = admitted.iter().map(|one| one.cost).sum();
+        self.limit.shares.charge(charged);
         self.change(|state| {
             state.own.lost = None;
             for (place, one) in admitted.iter().enumerate() {
@@ -391,7 +341,7 @@ impl Shared {
         let options = &self.limit.options;
         let (until, soon) = (answered + wait, wait.min(RECHECK).max(SOON));
         own.denied = Some([until, answered + jittered(soon, options.jitter)]);
-        queue.answer_first(MOST_ASKED, |_, waiter| {
+        queue.answer_first(MOST_VISITED, |_, waiter| {
             let is_late = waiter.deadline.is_some_and(|deadline| deadline < until);
             let is_late = is_late && waiter.request.is_empty();
             is_late.then(|| Err(AcquireError::would_take(wait)))
@@ -400,88 +350,29 @@ impl Shared {
         queue.fail_last(excess, &AcquireError::new(ErrorKind::QueueFull));
     }
 
-    /// Handles a call that failed to decide about these callers.
-    fn fail(self: &Arc<Self>, asked: &[Asked], error: StoreError) {
-        let options = &self.limit.options;
-        let now = Instant::now();
-        // With jitter, so that the processes of a fleet do not call together.
-        let again = now + AFTER_FAILURE.mul_f64(1.0 + fastrand::f64());
+    /// Handles a call that failed to decide for the callers with these numbers. Those that have charges keep their
+    /// places, too.
+    fn fail(self: &Arc<Self>, asked: impl IntoIterator<Item = u64>, error: StoreError) {
         self.change(|state| {
             let State { queue, own, .. } = state;
-            own.denied = None;
-            if error.is_mistake() {
-                for waiter in asked
-                    .iter()
-                    .filter_map(|one| queue.remove(one.number))
-                    .collect::<Vec<_>>()
-                {
-                    queue.reply(waiter, Err(error.into()));
-                }
-                return;
-            }
-            // Nothing was sent for the other waiters.
-            let unsent = if error.is_perhaps_charged() {
-                StoreError::Unavailable
-            } else {
-                error
-            };
-            let last = asked.last().map(|one| one.number);
-            let waits_on = !self.limit.fails_waiting();
-            let error_of = |number| {
-                let was_sent = Some(number) <= last;
-                if was_sent { error } else { unsent }
-            };
-            if waits_on {
-                queue.answer_first(MOST_ASKED, |_, waiter| {
-                    let is_late = waiter.deadline.is_some_and(|deadline| deadline <= again);
-                    is_late.then(|| Err(error_of(waiter.number).into()))
-                });
-            } else {
-                // Until one is denied.
-                queue.answer_until(|waiter| {
-                    let answer = self.limit.fall_back(waiter.cost, error_of(waiter.number));
-                    match answer {
-                        Ok(charges) => Some(Ok(Step::Admitted(charges))),
-                        Err(Err(error)) => Some(Err(error)),
-                        Err(Ok(_)) => None,
-                    }
-                });
-            }
-            let fails = options.fail_waiting && options.fallback == Fallback::FailClosed;
-            own.lost = Some(if fails || queue.is_empty() {
-                now
-            } else {
-                again
-            });
+            let permit = |cost, charges| Step::Admitted(Charges::local(cost, charges));
+            let (again, _) = self.limit.shares.fail(queue, asked, error, false, permit);
+            (own.denied, own.lost) = (None, Some(again));
         });
     }
 
-    /// After a call that has failed, finds out with a call that charges nothing whether the outage is over. Then
-    /// charges on the server what the shares have admitted meanwhile.
+    /// Tells the server what it does not know, before a call for callers.
     async fn repay(&self) -> Result<(), StoreError> {
-        let (parts, shares) = (&self.limit.parts, &self.limit.shares);
-        let owes = shares.iter().any(LocalShare::owes);
-        if owes || self.state().own.lost.is_some() {
-            parts.call_each("peek", 0).await?;
-        }
-        if !owes {
-            return Ok(());
-        }
-        let owed: Vec<u64> = shares.iter().map(LocalShare::take_owed).collect();
-        let answer = parts.call("charge", &owed).await;
-        if let Err(error) = answer.as_ref()
-            && !error.is_perhaps_charged()
-        {
-            for (share, owed) in shares.iter().zip(owed) {
-                share.put_back(owed);
-            }
-        }
-        answer.map(drop)
+        let parts = &self.limit.parts;
+        let has_failed = self.state().own.lost.is_some();
+        let charge = async |owed| parts.call("charge", owed).await;
+        let peek = async { parts.call_each("peek", 0).await };
+        self.limit.shares.repay(has_failed, peek, charge).await
     }
 
     pub(super) fn refund_later(self: &Arc<Self>, charges: Charges) {
         if charges.tickets.is_empty() {
-            self.limit.undo(charges);
+            self.limit.shares.refund(charges.local, charges.cost);
         } else if !self.limit.has_made(&charges) {
             self.limit.refunds.lose(charges.cost);
         } else if self.limit.refunds.add([charges]) {
@@ -502,10 +393,10 @@ impl Shared {
         parts.call("give", arguments).await.map(drop)
     }
 
-    /// Refunds charges, in a task that goes on if its caller leaves.
+    /// Refunds charges, also if the caller leaves meanwhile.
     pub(super) async fn refund(self: &Arc<Self>, charges: Charges) -> Result<(), StoreError> {
         if charges.tickets.is_empty() {
-            self.limit.undo(charges);
+            self.limit.shares.refund(charges.local, charges.cost);
             return Ok(());
         }
         if !self.limit.has_made(&charges) {
@@ -513,7 +404,7 @@ impl Shared {
         }
         let this = Arc::clone(self);
         let given = async move { this.give(vec![charges]).await };
-        joined(self.store.runtime().spawn(given).await).and_then(identity)
+        self.store.detached(given).await
     }
 }
 

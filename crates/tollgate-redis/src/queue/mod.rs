@@ -162,6 +162,10 @@ impl<L: Limit> fmt::Debug for Wait<L> {
 
 pub(crate) type Answer<P> = Result<P, AcquireError>;
 
+/// The number of waiters whose deadlines a denial or a failure is compared with. Those behind them come to the
+/// front, or their time passes.
+pub(crate) const MOST_VISITED: usize = 1024;
+
 /// A caller in the queue. `R` is the limit's data about it, `P` is the permit.
 pub(crate) struct Waiter<R, P> {
     /// Its place, given by [`next_number`](WaitQueue::next_number).

@@ -204,7 +204,10 @@ impl<L: Limit> Shared<L> {
         self.notify();
     }
 
-    /// Spawns a task that [`tasks`](Self::tasks) tracks.
+    /// Spawns work that no caller waits for, such as a driver, refunds, renewals: in a task of the store's runtime
+    /// that [`tasks`](Self::tasks) tracks, so that a shutdown waits for it. It ends with that runtime: whatever it must
+    /// not leave behind is in the drop of its future, as also after a panic. What a caller may leave is
+    /// [`Detached`](crate::store::Detached).
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.tasks.spawn_on(task, self.store.runtime()));
     }

@@ -1,19 +1,18 @@
 //! [`Charge`]: the charge of a rate limit for a call, and [`Source`]: the origin of its decision.
 
 use std::fmt;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use tollgate::time::Tick;
-use tollgate::{AcquireError, Decision, ErrorKind};
+use tollgate::{AcquireError, Decision, rate};
 
-use super::ask::Reply;
+use super::reply::Reply;
 use super::rule::Rule;
-use super::state::{Options, Queue, RateState};
+use crate::queue::WaitQueue;
 use crate::refunds::Refund;
 
-/// The number of waiters whose deadlines a denial or a failure is compared with. Those behind them come to the
-/// front, or their time passes.
-pub(super) const MOST_VISITED: usize = 1024;
+/// The waiters of a rate limit in this process.
+pub(super) type Queue = WaitQueue<(), Charge>;
 
 /// The origin of a decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +25,7 @@ pub enum Source {
     /// This process, with tokens that it had [prefetched](super::RateLimiter::prefetch), perhaps by the
     /// last call for the callers in the queue.
     TokenCache,
-    /// This process, with the [fallback](super::Fallback), because the server could not decide.
+    /// This process, with the [fallback](crate::Fallback), because the server could not decide.
     Fallback,
     /// This process, with an earlier denial of the server that is still valid.
     DeniedCache,
@@ -103,12 +102,10 @@ pub struct Charge {
 pub(super) enum Ticket {
     /// The server made it.
     Store(Grant),
-    /// The fallback made it.
-    Local(tollgate::rate::Charge),
-    /// Prefetched tokens paid for it. This is the number after that of the last token.
-    Cached(u64),
-    /// It is not counted anywhere.
-    Open,
+    /// The shares of the fallback made it; or nobody did, if it is empty.
+    Local(Vec<rate::Charge>),
+    /// Prefetched tokens paid for it, which expire at that time or later.
+    Cached(Tick),
 }
 
 /// A part of a charge of the server that is to be refunded.
@@ -186,6 +183,14 @@ impl Charge {
         }
     }
 
+    /// Returns a charge of the fallback.
+    pub(super) fn local(cost: u64, charges: Vec<rate::Charge>) -> Self {
+        Self {
+            ticket: Ticket::Local(charges),
+            ..Self::open(cost, Source::Fallback)
+        }
+    }
+
     /// Returns a charge that the server does not count.
     pub(super) fn open(cost: u64, source: Source) -> Self {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
@@ -193,7 +198,7 @@ impl Charge {
         Self {
             cost,
             source,
-            ticket: Ticket::Open,
+            ticket: Ticket::Local(Vec::new()),
             decision: Decision::from_parts(0, 0, Some(Duration::ZERO), Duration::ZERO, at),
         }
     }
@@ -229,7 +234,7 @@ impl Charge {
     /// For a charge of [prefetched](super::RateLimiter::prefetch) tokens, `remaining` is the number
     /// of tokens that this process holds, and `reset_after` is zero because it is not known;
     /// [`peek`](super::RateLimiter::peek) asks the server. For a charge by the
-    /// [fallback](super::Fallback), everything is zero. [`source`](Self::source) distinguishes
+    /// [fallback](crate::Fallback), everything is zero. [`source`](Self::source) distinguishes
     /// these cases.
     ///
     /// # Examples
@@ -252,157 +257,5 @@ impl Charge {
     /// ```
     pub fn decision(&self) -> Decision {
         self.decision
-    }
-}
-
-// The cache of the last denial, which decides calls without the server: a cost was denied until a
-// time.
-//
-// 1. A denial holds for every cost that is as high or higher, until its time. It is trusted for
-//    the [recheck](super::RateLimiter::recheck) time at most, and forgotten when a charge is
-//    refunded or the quota changes.
-// 2. Waiters behind the denied one wait longer, at least by the bound of their
-//    [rule](super::rule::Rule::lasting). So a wait that cannot fit its timeout is rejected at
-//    once.
-//
-// Times are arguments: nothing here reads a clock.
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Denied {
-    pub(super) cost: u64,
-    /// The earliest time for a call of that cost, unless other calls are faster.
-    pub(super) until: Instant,
-    /// The time until which the denial is trusted.
-    pub(super) believed: Instant,
-    /// The time of the next call for the first waiter.
-    pub(super) again: Instant,
-}
-
-/// Returns the wait, longer by a random time of at most `max`.
-pub(crate) fn jittered(wait: Duration, max: Duration) -> Duration {
-    wait.saturating_add(max.mul_f64(fastrand::f64()))
-}
-
-impl Options {
-    /// Returns a denial by this source. Its wait is longer by at most the jitter.
-    pub(super) fn denial(&self, source: Source, wait: Duration) -> AcquireError {
-        source.limited(jittered(wait, self.jitter))
-    }
-}
-
-impl RateState {
-    fn denied_at(&self, now: Instant) -> Option<Denied> {
-        self.denied.filter(|denied| denied.believed > now)
-    }
-
-    /// Returns the wait of a new caller, if it is known.
-    pub(super) fn wait(&self, queue: &Queue, cost: u64, now: Instant) -> Option<Duration> {
-        let denied = self.denied_at(now)?;
-        let wait = denied.until - now;
-        match queue.front() {
-            None => (cost >= denied.cost).then_some(wait),
-            Some(first) if first.cost < denied.cost => None,
-            Some(first) => {
-                let behind = queue.total() - u128::from(first.cost) + u128::from(cost);
-                Some(wait.saturating_add(self.rule.lasting(behind)))
-            }
-        }
-    }
-
-    /// Returns whether a new caller would have to wait, while the queue is full.
-    pub(super) fn is_full(
-        &self,
-        queue: &Queue,
-        cost: u64,
-        max_waiters: usize,
-        now: Instant,
-    ) -> bool {
-        let waiting = queue.len() + self.turns.waiters();
-        let first = queue.front().map_or(cost, |first| first.cost);
-        let waits = self.denied_at(now).is_some_and(|it| first >= it.cost);
-        waiting >= max_waiters.max(1) && waits
-    }
-
-    /// Returns when to call again for the queue, if not now.
-    pub(super) fn asks_again(&self, queue: &Queue, now: Instant) -> Option<Instant> {
-        let first = queue.front()?;
-        // A caller that only tries does not wait for the next call for the first waiter.
-        let nobody_tries = || !queue.has_tries();
-        let lost = self.turns.lost().filter(|again| *again > now);
-        if lost.is_some() && nobody_tries() {
-            return lost;
-        }
-        let denied = self.denied.filter(|denied| first.cost >= denied.cost)?;
-        let waits = denied.again > now && (denied.believed > now || nobody_tries());
-        waits.then_some(denied.again)
-    }
-
-    /// Rejects waiters that try, or whose wait cannot fit. The first `asked` are those of the last
-    /// call, decided by this source; the others are rejected only by a denial that is trusted.
-    pub(super) fn refuse(
-        &self,
-        queue: &mut Queue,
-        options: &Options,
-        now: Instant,
-        asked: usize,
-        source: Source,
-    ) {
-        let Some(denied) = self.denied else {
-            return;
-        };
-        let is_believed = denied.believed > now;
-        let first_wait = denied.until.saturating_duration_since(now);
-        // The cost of the waiters between the denied one and this one.
-        let (mut between, mut waiting) = (None, self.turns.waiters());
-        let behind = queue.len().saturating_sub(MOST_VISITED);
-        queue.answer_first(MOST_VISITED, |index, waiter| {
-            let cost = u128::from(waiter.cost);
-            let wait = match between {
-                _ if !is_believed && index >= asked => return None,
-                None if waiter.cost < denied.cost => return None,
-                None => first_wait,
-                Some(between) => first_wait.saturating_add(self.rule.lasting(between + cost)),
-            };
-            let fits = |deadline: Instant| deadline.saturating_duration_since(now) >= wait;
-            Some(Err(if waiter.tries {
-                let source = if index < asked {
-                    source
-                } else {
-                    Source::DeniedCache
-                };
-                options.denial(source, wait)
-            } else if !waiter.deadline.is_none_or(fits) {
-                AcquireError::would_take(wait)
-            } else if waiting >= options.max_waiters {
-                AcquireError::new(ErrorKind::QueueFull)
-            } else {
-                waiting += 1;
-                between = Some(between.map_or(0, |between| between + cost));
-                return None;
-            }))
-        });
-        if between.is_some() && behind > 0 {
-            let wait = first_wait.saturating_add(self.rule.lasting(queue.total()));
-            let tries = queue.len();
-            queue.answer_tries(|_| Err(options.denial(Source::DeniedCache, wait)));
-            let stay = behind - (tries - queue.len());
-            let excess = (waiting + stay).saturating_sub(options.max_waiters);
-            queue.fail_last(excess.min(stay), &AcquireError::new(ErrorKind::QueueFull));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jittered_of_any_wait_is_not_shorter() {
-        let (wait, most) = (Duration::from_millis(20), Duration::from_millis(5));
-        for _ in 0..1000 {
-            assert!((wait..=wait + most).contains(&jittered(wait, most)));
-        }
-        assert_eq!(jittered(wait, Duration::ZERO), wait);
-        assert_eq!(jittered(Duration::MAX, most), Duration::MAX);
     }
 }

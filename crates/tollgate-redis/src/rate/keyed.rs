@@ -29,14 +29,14 @@ const EXAMINED: usize = 2;
 /// # Memory
 ///
 /// The map keeps the limiters that are in use, and those that know something: a denial, a failure of the store,
-/// a [prefetch](RateLimiter::prefetch) that was made, the charges of a [`Local`](super::Fallback::Local)
+/// a [prefetch](RateLimiter::prefetch) that was made, the charges of a [`Local`](crate::Fallback::Local)
 /// share. A key that is at rest takes no memory, or if its quota is not that of the model, the memory of its
 /// name and its quota. Each look-up forgets up to two limiters that are at rest.
 ///
 /// The numbers of limiters and of quotas are bounded. At the bound, the map evicts the one that was not used, or
 /// not found in use, for the longest time. Callers that hold an evicted limiter can continue to use it; the next
 /// caller for its key gets another one. Only the sharing is lost, because the server counts. While the store is
-/// unavailable and a [`Local`](super::Fallback::Local) share decides, the new limiter has a whole share again.
+/// unavailable and a [`Local`](crate::Fallback::Local) share decides, the new limiter has a whole share again.
 ///
 /// Tokens that an evicted limiter has prefetched are returned in the background, and so are those of a `Keyed`
 /// that is dropped.

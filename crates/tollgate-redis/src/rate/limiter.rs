@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use tollgate::rate::Oversize;
 use tollgate::{Algorithm, Quota};
 
+use super::denied::DeniedCache;
+use super::options::Options;
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
-use super::share::{Fallback, LocalShare};
-use super::state::{Options, Rate, RateState, Shared};
+use super::state::{Rate, RateState, Shared};
 use super::turns::Turns;
+use crate::fallback::Fallback;
 use crate::keys;
 use crate::queue::{LimitCounters, LimitStatistics};
 use crate::refunds::Refunds;
@@ -124,7 +126,7 @@ impl RateLimiter {
             id: fastrand::u64(..MOST),
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
-            share: LocalShare::new(options.fallback, quota, options.algorithm),
+            shares: options.shares(quota),
             refunds: Refunds::default(),
             counters: Arc::clone(&counters),
         };
@@ -132,8 +134,7 @@ impl RateLimiter {
             is_abandoned: false,
             quota,
             rule,
-            denied: None,
-            forgotten: 0,
+            denied: DeniedCache::default(),
             batches: Batches::default(),
             turns: Turns::new(Arc::clone(&counters)),
         };
@@ -172,11 +173,10 @@ impl RateLimiter {
         let Handle(shared) = &*self.handle;
         // Whoever waits, calls or refunds has a reference to the state.
         let is_alone = Arc::strong_count(&self.handle) == 1 && Arc::strong_count(shared) == 1;
-        let share = shared.limit.share.as_ref();
         is_alone
             && shared.breaker.is_closed()
             && shared.limit.refunds.lost() == 0
-            && share.is_none_or(LocalShare::is_unused)
+            && shared.limit.shares.are_unused()
             && {
                 let state = shared.state();
                 !state.closed && state.own.is_at_rest(now)
@@ -437,18 +437,17 @@ impl RateLimiter {
         let shared = self.shared();
         let options = &shared.limit.options;
         let rule = Rule::of(quota, options.algorithm);
-        let share = LocalShare::new(options.fallback, quota, options.algorithm);
+        let shares = options.shares(quota);
         {
             let state = &mut shared.state().own;
             (state.quota, state.rule) = (quota, rule);
+            state.forget_denied();
         }
-        if let (Some(local), Some(other)) = (&shared.limit.share, &share) {
-            local.follow(other);
-        }
+        shared.limit.shares.follow(&shares);
         if let Some(prefetch) = &shared.limit.prefetch {
             prefetch.burst.store(rule.burst, Ordering::Relaxed);
         }
-        shared.forget_denied();
+        shared.notify();
     }
 
     /// Returns the quota.

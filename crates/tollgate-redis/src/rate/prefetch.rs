@@ -1,13 +1,15 @@
 //! Tokens that this process has taken from the server in advance, to decide without a call: the
-//! batches in the [token cache](super::token_cache), and earlier ones.
+//! batches that were charged, and the [number](super::token_cache) of tokens that are not used.
 //!
 //! 1. At most a chunk is held, in addition to the demand of the queue, and each token for at most
 //!    the hold time. Then the rest of its batch is returned.
 //! 2. Tokens are prefetched while the server has a chunk to spare. When it has less, every call
 //!    waits in the queue, and the server decides each one.
-//! 3. A charge knows the numbers of its tokens. They are put back while their batch is in use;
-//!    after that they are returned to the server, as a part of the batch's charge. The server counts
-//!    all tokens of a batch alike, so the part that is returned first is the last one of the charge.
+//! 3. The oldest tokens are used first. So those of the newest batch are held last, and the number of tokens tells
+//!    how many of each batch are held.
+//! 4. A charge knows when its tokens expire at the earliest, and so the earliest batch that they may be of. They are
+//!    put back while that batch is in use, and otherwise returned to the server as a part of its charge. No part
+//!    is returned twice. The server counts all tokens of a batch alike, so the first part is the end of the charge.
 //!
 //! All operations except taking tokens run under the lock of the queue.
 
@@ -17,10 +19,11 @@ use std::time::Duration;
 use tollgate::time::Tick;
 use tollgate::{Clock, Decision};
 
-use super::ask::Reply;
 use super::charge::{Charge, Grant, Part, Source, Ticket};
+use super::reply::Reply;
 use super::rule::Rule;
-use super::token_cache::{self, Taken, TokenCache, after, between};
+use super::token_cache::{Taken, TokenCache};
+use crate::script::MOST;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The number of used-up batches that are remembered for refunds.
@@ -41,38 +44,19 @@ pub(super) struct Prefetch {
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     grant: Grant,
-    /// The number of its first token.
-    first: u64,
+    /// The number of its tokens that were not returned to the server: those that are held, and those that were used.
     count: u64,
-    /// The number of tokens that were returned to the server.
-    returned: u64,
     expiry: Tick,
 }
 
 impl Batch {
-    fn end(&self) -> u64 {
-        after(self.first, self.count)
-    }
-
-    /// Returns how many of the `n` tokens before the number `end` belong to this batch.
-    fn share(&self, end: u64, n: u64) -> u64 {
-        let until = between(self.first, end);
-        if until > between(0, u64::MAX) / 2 {
-            // The number is before the first token of the batch.
-            return 0;
-        }
-        until
-            .min(self.count)
-            .saturating_sub(until.saturating_sub(n))
-    }
-
-    /// Returns the next part of the batch to refund. No two parts have the same position: the server
-    /// would refund the same charges twice.
-    fn part(&mut self, n: u64) -> Part {
-        let mut grant = self.grant;
-        grant.position = grant.rule.position(grant.position, self.returned);
-        self.returned += n;
-        Part { grant, n }
+    /// Takes out the last tokens of the charge, at most `n`, to refund them. Reduces `n` by their number.
+    fn part(&mut self, n: &mut u64) -> Option<Part> {
+        let (grant, count) = (self.grant, self.count.min(*n));
+        self.grant.position = grant.rule.position(grant.position, count);
+        self.count -= count;
+        *n -= count;
+        (count > 0).then_some(Part { grant, n: count })
     }
 }
 
@@ -92,14 +76,21 @@ impl Prefetch {
         self.clock.now()
     }
 
+    /// Takes tokens, if there are enough and nobody waits.
+    #[inline]
+    pub(super) fn take(&self, cost: u64) -> Option<(Charge, bool)> {
+        let taken = self.cache.take(cost, || self.now().as_nanos())?;
+        Some((self.charge(cost, taken), taken.notify))
+    }
+
     /// Returns the charge for tokens that were taken.
-    pub(super) fn charge(&self, cost: u64, taken: Taken) -> Charge {
+    fn charge(&self, cost: u64, taken: Taken) -> Charge {
         let at = Tick::from_nanos(self.at.load(Ordering::Relaxed));
         let (limit, zero) = (self.burst.load(Ordering::Relaxed), Duration::ZERO);
         Charge {
             cost,
             source: Source::TokenCache,
-            ticket: Ticket::Cached(taken.end),
+            ticket: Ticket::Cached(Tick::from_nanos(taken.closes)),
             decision: Decision::from_parts(limit, taken.left, Some(zero), zero, at),
         }
     }
@@ -126,44 +117,40 @@ impl Batches {
         self.batches.is_empty()
     }
 
-    fn oldest(&self) -> Option<&Batch> {
-        self.batches.get(self.batches.len() - self.in_use)
+    /// Returns the sum of the tokens of the newest batches.
+    fn total(&self, batches: usize) -> u64 {
+        let newest = self.batches.iter().rev().take(batches);
+        newest.map(|batch| batch.count).sum()
     }
 
-    fn oldest_mut(&mut self) -> Option<&mut Batch> {
+    fn oldest(&mut self) -> Option<&mut Batch> {
         let used = self.batches.len() - self.in_use;
         self.batches.get_mut(used)
     }
 
-    /// Puts in the tokens of a reply to a call that was made at a tick. Returns the tokens that did
-    /// not fit.
-    pub(super) fn put(
-        &mut self,
-        prefetch: &Prefetch,
-        rule: Rule,
-        reply: &Reply,
-        asked: Tick,
-    ) -> Option<Part> {
+    /// Puts in the tokens of a reply to a call that was made at a tick.
+    pub(super) fn put(&mut self, prefetch: &Prefetch, rule: Rule, reply: &Reply, asked: Tick) {
         self.learn(prefetch, reply.free);
         if reply.done == 0 {
-            return None;
+            return;
         }
         let hold = u64::try_from(prefetch.hold.as_nanos()).unwrap_or(u64::MAX);
         // Before the tokens: a caller that takes one finds the time of its batch, or of a later one.
         prefetch.at.store(reply.at().as_nanos(), Ordering::Relaxed);
-        let (first, count) = (prefetch.cache.end(), prefetch.cache.put(reply.done));
-        let mut batch = Batch {
+        self.batches.push_back(Batch {
             grant: Grant::new(&rule, reply, 0),
-            first,
-            count,
-            returned: 0,
+            count: reply.done,
             expiry: Tick::from_nanos(asked.as_nanos().saturating_add(hold)),
-        };
-        let excess = reply.done - count;
-        let excess = (excess > 0).then(|| batch.part(excess));
-        self.batches.push_back(batch);
+        });
         self.in_use += 1;
-        excess
+        prefetch.cache.put(reply.done, u64::MAX);
+    }
+
+    /// Takes tokens for the first waiter, if there are enough.
+    pub(super) fn take(&mut self, prefetch: &Prefetch, cost: u64) -> Option<Charge> {
+        let expiry = self.oldest()?.expiry.as_nanos();
+        let taken = prefetch.cache.take_until(expiry, cost)?;
+        Some(prefetch.charge(cost, taken))
     }
 
     /// Takes out expired tokens, or all of them. Retires used-up batches, except for the last one: a
@@ -171,20 +158,15 @@ impl Batches {
     pub(super) fn take_expired(&mut self, prefetch: &Prefetch, all: bool) -> Vec<Part> {
         let now = prefetch.now();
         let mut expired = Vec::new();
-        loop {
-            let has_later = self.in_use > 1;
-            let Some(batch) = self.oldest_mut() else {
+        while self.in_use > 0 {
+            let (has_later, later) = (self.in_use > 1, self.total(self.in_use - 1));
+            let is_used = has_later && prefetch.cache.count() <= later;
+            let is_over = |batch: &&mut Batch| all || batch.expiry <= now || is_used;
+            let Some(batch) = self.oldest().filter(is_over) else {
                 break;
             };
-            let is_used = between(batch.first, prefetch.cache.number()) >= batch.count;
-            let is_over = all || batch.expiry <= now || is_used && has_later;
-            if !is_over {
-                break;
-            }
-            let count = prefetch.cache.pass(batch.end());
-            if count > 0 {
-                expired.push(batch.part(count));
-            }
+            let mut held = prefetch.cache.reduce(later);
+            expired.extend(batch.part(&mut held));
             self.in_use -= 1;
         }
         while self.batches.len() > self.in_use + REMEMBERED {
@@ -194,29 +176,40 @@ impl Batches {
     }
 
     /// Takes out tokens beyond a chunk, which were for waiters that have left.
-    pub(super) fn take_excess(&mut self, prefetch: &Prefetch) -> Option<Part> {
-        let last = self.batches.back_mut().filter(|_| self.in_use > 0)?;
-        let count = prefetch.cache.reduce(prefetch.chunk).min(last.count);
-        last.count -= count;
-        (count > 0).then(|| last.part(count))
+    pub(super) fn take_excess(&mut self, prefetch: &Prefetch) -> Vec<Part> {
+        let mut excess = prefetch.cache.reduce(prefetch.chunk);
+        let newest = self.batches.iter_mut().rev();
+        newest.filter_map(|batch| batch.part(&mut excess)).collect()
     }
 
-    /// Puts back the last `n` tokens before a number. Returns the tokens that have to be returned
+    /// Puts back `n` tokens that expire at that time or later. Returns the tokens that have to be returned
     /// to the server instead, and how many cannot be refunded because their batch is forgotten.
-    pub(super) fn put_back(&mut self, prefetch: &Prefetch, end: u64, n: u64) -> (Vec<Part>, u64) {
+    pub(super) fn put_back(
+        &mut self,
+        prefetch: &Prefetch,
+        expiry: Tick,
+        mut n: u64,
+    ) -> (Vec<Part>, u64) {
+        let (now, most) = (prefetch.now(), self.total(self.in_use));
         let used = self.batches.len() - self.in_use;
-        let (mut rest, mut left) = (Vec::new(), n);
-        for (index, batch) in self.batches.iter_mut().enumerate().rev() {
-            let count = batch.share(end, n);
-            left = left.saturating_sub(count);
-            let in_use = index >= used && batch.expiry > prefetch.now();
-            let put_back = || prefetch.cache.put_back(batch.first, batch.count, count);
-            if count == 0 || in_use && put_back() {
-                continue;
-            }
-            rest.push(batch.part(count));
+        let mut rest = Vec::new();
+        let first = self.batches.partition_point(|batch| batch.expiry < expiry);
+        if self
+            .batches
+            .get(first)
+            .is_none_or(|batch| batch.expiry != expiry)
+        {
+            return (rest, n);
         }
-        (rest, left)
+        // Once a batch is returned as a whole, the tokens are of later ones.
+        for (index, batch) in self.batches.iter_mut().enumerate().skip(first) {
+            let is_in_use = index >= used && batch.expiry > now;
+            if n == 0 || is_in_use && prefetch.cache.put(n, most) {
+                return (rest, 0);
+            }
+            rest.extend(batch.part(&mut n));
+        }
+        (rest, n)
     }
 
     /// Returns how many tokens to take: for an empty queue a chunk, if the cache is low; otherwise
@@ -226,12 +219,11 @@ impl Batches {
         let wanted = queued
             .saturating_add(prefetch.chunk)
             .saturating_sub(prefetch.cache.count());
-        let fits = queued <= token_cache::MOST - prefetch.chunk;
-        (self.is_plenty && is_due && fits && wanted > 0).then_some(wanted)
+        (self.is_plenty && is_due && (1..=MOST).contains(&wanted)).then_some(wanted)
     }
 
     /// Returns when the oldest tokens expire.
-    pub(super) fn expiry(&self) -> Tick {
+    pub(super) fn expiry(&mut self) -> Tick {
         self.oldest()
             .map_or(Tick::from_nanos(0), |batch| batch.expiry)
     }
@@ -239,6 +231,9 @@ impl Batches {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use tollgate::time::ManualClock;
     use tollgate::{Algorithm, Quota};
 
     use super::*;
@@ -253,86 +248,263 @@ mod tests {
         made: 1,
     };
 
-    /// Tokens that are put back are taken again, so the numbers of several charges may be the same.
+    /// The hold time, in nanoseconds.
+    const HOLD: u64 = 100;
+
+    /// A prefetch of chunks of 10, which is not shared, and what its model knows.
+    struct Held {
+        clock: ManualClock,
+        prefetch: Prefetch,
+        batches: Batches,
+        rule: Rule,
+        /// The position of the last charge.
+        position: u64,
+    }
+
+    impl Held {
+        fn new(algorithm: Algorithm) -> Self {
+            let clock = Clock::manual();
+            Self {
+                prefetch: Prefetch {
+                    clock: Clock::from(&clock),
+                    ..Prefetch::new(10, Duration::from_nanos(HOLD), 1000)
+                },
+                clock,
+                batches: Batches::default(),
+                rule: Rule::of(Quota::per_second(1000), algorithm),
+                position: 70,
+            }
+        }
+
+        /// Puts in a batch.
+        fn put(&mut self, done: u64) {
+            self.position += done;
+            let position = self.position;
+            let reply = Reply {
+                done,
+                position,
+                ..REPLY
+            };
+            let asked = self.prefetch.now();
+            self.batches.put(&self.prefetch, self.rule, &reply, asked);
+        }
+
+        /// Takes tokens for the first waiter, and returns when they expire at the earliest.
+        fn take(&mut self, n: u64) -> Option<Tick> {
+            Some(expiry(self.batches.take(&self.prefetch, n)?))
+        }
+
+        fn advance(&self, nanos: u64) {
+            self.clock.advance(Duration::from_nanos(nanos));
+        }
+
+        fn take_expired(&mut self) -> Vec<Part> {
+            self.batches.take_expired(&self.prefetch, false)
+        }
+
+        fn put_back(&mut self, expiry: Tick, n: u64) -> (Vec<Part>, u64) {
+            self.batches.put_back(&self.prefetch, expiry, n)
+        }
+    }
+
+    fn expiry(charge: Charge) -> Tick {
+        match charge.ticket {
+            Ticket::Cached(expiry) => expiry,
+            other => panic!("{other:?} is not of a prefetch"),
+        }
+    }
+
+    fn counts(parts: &[Part]) -> Vec<u64> {
+        parts.iter().map(|part| part.n).collect()
+    }
+
+    /// Tokens that are put back are taken again, so several charges may have had the same ones.
     #[test]
     fn put_back_of_a_used_batch_gives_each_part_a_position_of_its_own() {
         for algorithm in [Algorithm::Gcra, Algorithm::SlidingLog] {
-            let clock = Clock::manual();
-            let prefetch = Prefetch {
-                clock: Clock::from(&clock),
-                ..Prefetch::new(10, Duration::from_nanos(100), 1000)
-            };
-            let rule = Rule::of(Quota::per_second(1000), algorithm);
-            let mut batches = Batches::default();
-            let reply = Reply { done: 10, ..REPLY };
-            assert!(
-                batches
-                    .put(&prefetch, rule, &reply, prefetch.now())
-                    .is_none()
-            );
-            let take = |n| prefetch.cache.take_queued(n).unwrap().end;
-            let (first, second) = (take(3), take(4));
-            assert!(batches.put_back(&prefetch, first, 3).0.is_empty());
-            let third = take(2);
-            clock.advance(Duration::from_nanos(100));
-            let mut parts = batches.take_expired(&prefetch, false);
-            parts.extend(batches.put_back(&prefetch, second, 4).0);
-            parts.extend(batches.put_back(&prefetch, third, 2).0);
+            let mut held = Held::new(algorithm);
+            held.put(10);
+            let [first, second] = [3, 4].map(|n| held.take(n).unwrap());
+            assert!(held.put_back(first, 3).0.is_empty());
+            let third = held.take(2).unwrap();
+            held.advance(HOLD);
+            let mut parts = held.take_expired();
+            parts.extend(held.put_back(second, 4).0);
+            parts.extend(held.put_back(third, 2).0);
             let parts = parts.iter().map(|part| (part.n, part.grant.position));
             let parts: Vec<_> = parts.collect();
-            assert_eq!(parts, [(4, 70), (4, 66), (2, 62)], "{algorithm}");
+            assert_eq!(parts, [(4, 80), (4, 76), (2, 72)], "{algorithm}");
         }
     }
 
     #[test]
     fn put_back_of_a_forgotten_batch_returns_what_is_not_refunded() {
-        let prefetch = Prefetch::new(10, Duration::from_secs(1000), 1000);
-        let rule = Rule::of(Quota::per_second(1000), Algorithm::Gcra);
-        let mut batches = Batches::default();
-        let mut ends = Vec::new();
-        for position in 1..=REMEMBERED as u64 + 2 {
-            let reply = Reply {
-                done: 10,
-                position,
-                ..REPLY
-            };
-            batches.put(&prefetch, rule, &reply, prefetch.now());
-            ends.push(prefetch.cache.take_queued(10).unwrap().end);
-            assert!(batches.take_expired(&prefetch, false).is_empty());
+        let mut held = Held::new(Algorithm::Gcra);
+        let mut taken = Vec::new();
+        for _ in 0..REMEMBERED + 2 {
+            held.put(10);
+            // The batch before is used up.
+            assert!(held.take_expired().is_empty());
+            taken.push(held.take(10).unwrap());
+            held.advance(1);
         }
-        let (parts, left) = batches.put_back(&prefetch, ends[0], 4);
+        held.put(10);
+        assert!(held.take_expired().is_empty());
+        let (parts, left) = held.put_back(taken[1], 4);
         assert_eq!((parts.len(), left), (0, 4));
-        // The end of the last forgotten batch, and the beginning of the first batch that is still
-        // known.
-        let (parts, left) = batches.put_back(&prefetch, ends[0] + 7, 10);
-        assert_eq!((parts[0].n, left), (7, 3));
+        // The first batch that is still known, and the next one.
+        let (parts, left) = held.put_back(taken[2], 13);
+        assert_eq!((counts(&parts), left), (vec![10, 3], 0));
     }
 
     #[test]
     fn take_expired_leaves_no_expired_token_and_returns_the_unused_part() {
-        let clock = Clock::manual();
-        let prefetch = Prefetch {
-            clock: Clock::from(&clock),
-            ..Prefetch::new(10, Duration::from_nanos(100), 1000)
-        };
-        let rule = Rule::of(Quota::per_second(10).burst(1000), Algorithm::Gcra);
-        let reply = |done| Reply { done, ..REPLY };
-        let mut batches = Batches::default();
+        let mut held = Held::new(Algorithm::Gcra);
         for count in [10, 5] {
-            let rest = batches.put(&prefetch, rule, &reply(count), prefetch.now());
-            assert!(rest.is_none());
-            clock.advance(Duration::from_nanos(60));
+            held.put(count);
+            held.advance(60);
         }
-        let end = prefetch.cache.take_queued(4).map(|taken| taken.end);
-        assert_eq!(end, Some(4));
+        assert!(held.take(4).is_some());
         // The first batch expired after 100, and the second one does after 160.
-        let expired = batches.take_expired(&prefetch, false);
-        assert_eq!(expired.iter().map(|part| part.n).collect::<Vec<_>>(), [6]);
-        assert_eq!(batches.expiry().as_nanos(), 160);
-        assert!(prefetch.cache.take_queued(6).is_none());
-        clock.advance(Duration::from_nanos(40));
-        let expired = batches.take_expired(&prefetch, false);
-        assert_eq!(expired.iter().map(|part| part.n).collect::<Vec<_>>(), [5]);
-        assert!(prefetch.cache.take_queued(1).is_none());
+        assert_eq!(counts(&held.take_expired()), [6]);
+        assert_eq!(held.batches.expiry().as_nanos(), 160);
+        assert!(held.take(6).is_none());
+        held.advance(40);
+        assert_eq!(counts(&held.take_expired()), [5]);
+        assert!(held.take(1).is_none());
+    }
+
+    #[test]
+    fn refill_asks_for_the_waiters_and_a_chunk_while_there_is_plenty() {
+        let mut held = Held::new(Algorithm::Gcra);
+        let refill = |held: &Held, queued| held.batches.refill(&held.prefetch, queued);
+        assert_eq!(refill(&held, 5), None);
+        held.put(10);
+        assert_eq!(
+            [0, 5, u64::MAX].map(|queued| refill(&held, queued)),
+            [None, Some(5), None]
+        );
+        held.take(8).unwrap();
+        assert_eq!(
+            [0, 5].map(|queued| refill(&held, queued)),
+            [Some(8), Some(13)]
+        );
+    }
+
+    /// The plainest model: what was charged, returned and lost, unit by unit.
+    #[derive(Default)]
+    struct Model {
+        /// The position of the end of each batch, its count, and when it expires.
+        charged: Vec<(u64, u64, u64)>,
+        /// The positions of the units that were returned.
+        returned: BTreeSet<u64>,
+        /// The charges that are not refunded.
+        out: Vec<(Tick, u64)>,
+        lost: u64,
+    }
+
+    impl Model {
+        fn returned(&mut self, parts: Vec<Part>) {
+            for Part { grant, n } in parts {
+                let is_its = |(end, count, _): &(u64, u64, u64)| {
+                    (*end - count..*end).contains(&(grant.position - 1))
+                };
+                let (end, count, _) = self.charged.iter().copied().find(is_its).unwrap();
+                assert!(grant.position - n >= end - count, "a part of one batch");
+                for position in grant.position - n..grant.position {
+                    assert!(
+                        self.returned.insert(position),
+                        "{position} is returned twice"
+                    );
+                }
+            }
+        }
+
+        /// Returns how many units of the batches that expire after a time were not returned.
+        fn left(&self, after: u64) -> u64 {
+            let batches = self.charged.iter().filter(|(.., expiry)| *expiry > after);
+            let units = batches.flat_map(|(end, count, _)| *end - count..*end);
+            units.filter(|unit| !self.returned.contains(unit)).count() as u64
+        }
+
+        fn check(&self, held: &Held) {
+            let charged: u64 = self.charged.iter().map(|(_, count, _)| count).sum();
+            let out: u64 = self.out.iter().map(|(_, n)| n).sum();
+            let (held, known) = (held.prefetch.cache.count(), self.returned.len() as u64);
+            assert_eq!(
+                charged,
+                held + out + known + self.lost,
+                "no unit is lost or created"
+            );
+        }
+    }
+
+    #[test]
+    fn prefetch_in_any_order_is_like_a_model_of_single_units() {
+        let mut rng = fastrand::Rng::with_seed(31);
+        let mut seen = [0_u64; 3];
+        for _ in 0..3_000 {
+            let algorithm = [Algorithm::Gcra, Algorithm::SlidingLog][rng.usize(0..2)];
+            let (mut held, mut model) = (Held::new(algorithm), Model::default());
+            for _ in 0..rng.usize(1..60) {
+                match rng.u32(0..6) {
+                    0 => {
+                        let count = rng.u64(1..30);
+                        held.put(count);
+                        let expiry = held.prefetch.now().as_nanos() + HOLD;
+                        model.charged.push((held.position, count, expiry));
+                    }
+                    1 if !model.out.is_empty() => {
+                        let index = rng.usize(..model.out.len());
+                        let (expiry, cost) = model.out.swap_remove(index);
+                        // A part of the charge, or all of it.
+                        let n = rng.u64(1..=cost);
+                        model.out.extend((n < cost).then_some((expiry, cost - n)));
+                        let (parts, lost) = held.put_back(expiry, n);
+                        assert!(lost == 0 || model.charged.len() > REMEMBERED);
+                        seen[1] += u64::from(!parts.is_empty());
+                        seen[2] += u64::from(parts.is_empty() && lost == 0);
+                        model.returned(parts);
+                        model.lost += lost;
+                    }
+                    2 => held.advance(rng.u64(0..60)),
+                    // The driver looks now and then.
+                    3 => {
+                        let (expired, excess) = (
+                            held.take_expired(),
+                            held.batches.take_excess(&held.prefetch),
+                        );
+                        model.returned(expired);
+                        model.returned(excess);
+                        let now = held.prefetch.now().as_nanos();
+                        let count = held.prefetch.cache.count();
+                        assert!(
+                            count <= model.left(now),
+                            "it was charged within the hold time"
+                        );
+                        held.prefetch
+                            .cache
+                            .open_until(held.batches.expiry().as_nanos());
+                    }
+                    _ => {
+                        let (now, n) = (held.prefetch.now().as_nanos(), rng.u64(1..8));
+                        let most = model.left(now);
+                        if let Some((charge, _)) = held.prefetch.take(n) {
+                            assert!(n <= most, "no unit is used after its time");
+                            seen[0] += 1;
+                            model.out.push((expiry(charge), n));
+                        }
+                    }
+                }
+                model.check(&held);
+            }
+            // The limiter is closed or dropped.
+            let rest = held.batches.take_expired(&held.prefetch, true);
+            model.returned(rest);
+            assert_eq!(held.prefetch.cache.count(), 0);
+            model.check(&held);
+        }
+        // Each kind of step has been taken.
+        assert!(seen.iter().all(|count| *count > 1_000), "{seen:?}");
     }
 }

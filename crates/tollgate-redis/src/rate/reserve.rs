@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use redis::{FromRedisValue, Value};
 use tollgate::{AcquireError, ErrorKind};
 
-use super::ask::Reply;
-use super::charge::{Charge, Denied, Source};
+use super::charge::{Charge, Queue, Source};
+use super::denied::Denied;
+use super::reply::Reply;
 use super::rule::Rule;
-use super::state::{Queue, RateState, Shared, State};
+use super::state::{RateState, Shared, State};
 use crate::error::StoreError;
 use crate::script::{MOST, micros, whole};
 
@@ -61,7 +62,7 @@ impl Shared {
         let asked = Instant::now();
         let (forgotten, held) = {
             let own = &self.state().own;
-            (own.forgotten, own.turns.len() as u64)
+            (own.denied.forgotten(), own.turns.len() as u64)
         };
         let runs = asks.chunk_by(|one, next| (one.cost, one.time) == (next.cost, next.time));
         let runs = runs.flat_map(|run| [run[0].cost, run.len() as u64, run[0].time]);
@@ -74,16 +75,19 @@ impl Shared {
         };
         let reply = match self.breaker.guard(call).await {
             Ok(reply) => reply,
-            Err(error) => return self.fail(asks.len(), error),
+            Err(error) => return self.fail(asks.iter().map(|asked| asked.number), error),
         };
         let answered = Instant::now();
         let charged = asks.iter().zip(&reply.decided);
         let charged = charged.filter(|(_, decided)| decided.position.is_some());
-        self.charge_share(charged.map(|(asked, _)| asked.cost).sum());
+        self.limit
+            .shares
+            .charge(charged.map(|(asked, _)| asked.cost).sum());
         let wait = reply.state.wait;
         let left = asks.len() - reply.decided.len();
         let denied = Denied {
             cost: asks.get(reply.decided.len()).map_or(1, |asked| asked.cost),
+            rule,
             until: answered + wait,
             believed: asked + wait.min(self.limit.options.recheck),
             again: answered,
@@ -101,8 +105,7 @@ impl Shared {
             let is_timely = own.turns.learn(first, within, reply.holders, took);
             let again = self.decide(state, &rule, &reply, source, answered, is_timely);
             let State { queue, own, .. } = state;
-            let is_valid = own.rule == rule && own.forgotten == forgotten;
-            own.denied = denied.filter(|_| is_valid);
+            own.denied.learn(denied, forgotten);
             own.turns.learn_line(denied.map(|denied| denied.until));
             own.refuse(queue, &self.limit.options, answered, again + left, source);
         });

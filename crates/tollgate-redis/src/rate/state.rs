@@ -6,19 +6,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
-use tollgate::rate::Oversize;
+use tollgate::time::Tick;
 use tollgate::wait::Waiting;
-use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
+use tollgate::{AcquireError, ErrorKind, Quota};
 
-use super::ask::Reply;
-use super::charge::{Charge, Denied, Part, Source, Ticket};
+use super::charge::{Charge, Part, Queue, Source, Ticket};
+use super::denied::DeniedCache;
+use super::options::Options;
 use super::prefetch::{Batches, Prefetch};
+use super::reply::Reply;
 use super::rule::Rule;
-use super::share::{Fallback, LocalShare};
 use super::turns::Turns;
 use crate::error::StoreError;
+use crate::fallback::Shares;
 use crate::keys;
-use crate::queue::{self, LimitCounters, Next, Wait, WaitQueue};
+use crate::queue::{self, LimitCounters, Next, Wait};
 use crate::refunds::Refunds;
 use crate::store::Call;
 
@@ -28,25 +30,6 @@ const MOST_ASKED: usize = 1024;
 /// The maximum number of waiters in one call that reserves turns: each takes the server more time.
 const MOST_RESERVED: usize = 256;
 
-/// The options, which are set when a limiter is created.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Options {
-    pub(super) algorithm: Algorithm,
-    pub(super) fallback: Fallback,
-    pub(super) oversize: Oversize,
-    pub(super) jitter: Duration,
-    pub(super) max_waiters: usize,
-    pub(super) coalesce: bool,
-    /// Waiters get the errors of the store.
-    pub(super) fail_waiting: bool,
-    /// The maximum time for which a denial is trusted.
-    pub(super) recheck: Duration,
-    /// How far ahead the fleet reserves turns.
-    pub(super) horizon: Duration,
-    /// The chunk of a prefetch, and its hold time.
-    pub(super) prefetch: Option<(u64, Duration)>,
-}
-
 pub(super) struct Rate {
     pub(super) key: String,
     /// Distinguishes this limiter from those of other processes.
@@ -54,7 +37,7 @@ pub(super) struct Rate {
     pub(super) options: Options,
     pub(super) prefetch: Option<Prefetch>,
     /// The share that decides while the server does not.
-    pub(super) share: Option<LocalShare>,
+    pub(super) shares: Shares,
     pub(super) refunds: Refunds<Part>,
     /// Those of all limiters that were made from one.
     pub(super) counters: Arc<LimitCounters>,
@@ -65,9 +48,7 @@ pub(super) struct RateState {
     pub(super) is_abandoned: bool,
     pub(super) quota: Quota,
     pub(super) rule: Rule,
-    pub(super) denied: Option<Denied>,
-    /// The number of times that a denial has been forgotten.
-    pub(super) forgotten: u64,
+    pub(super) denied: DeniedCache,
     pub(super) batches: Batches,
     pub(super) turns: Turns,
 }
@@ -75,14 +56,40 @@ pub(super) struct RateState {
 impl RateState {
     /// Returns whether nothing is known that a new limiter would not know, while there are no waiters.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {
-        let is_denied = self.denied.is_some_and(|denied| denied.believed > now);
-        !is_denied && self.batches.is_empty() && self.turns.is_at_rest(now)
+        !self.denied.is_known(now) && self.batches.is_empty() && self.turns.is_at_rest(now)
+    }
+
+    /// Returns when to call again for the queue, if not now.
+    fn asks_again(&self, queue: &Queue, now: Instant) -> Option<Instant> {
+        // A caller that only tries does not wait for the next call for the first waiter.
+        let lost = self.turns.lost().filter(|again| *again > now);
+        let lost = lost.filter(|_| !queue.is_empty() && !queue.has_tries());
+        lost.or_else(|| self.denied.asks_again(queue, now))
+    }
+
+    /// [Rejects](DeniedCache::refuse) waiters by the last denial.
+    pub(super) fn refuse(
+        &self,
+        queue: &mut Queue,
+        options: &Options,
+        now: Instant,
+        asked: usize,
+        source: Source,
+    ) {
+        let waiting = self.turns.waiters();
+        self.denied
+            .refuse(queue, options, waiting, now, asked, source);
+    }
+
+    /// Forgets the last denial, because a charge was refunded or the quota has changed.
+    pub(super) fn forget_denied(&mut self) {
+        self.denied.forget();
+        self.batches.is_plenty = false;
     }
 }
 
 pub(super) type Shared = queue::Shared<Rate>;
 pub(super) type State = queue::State<Rate>;
-pub(super) type Queue = WaitQueue<(), Charge>;
 
 impl Rate {
     fn has_ended(state: &State) -> bool {
@@ -98,22 +105,21 @@ impl Rate {
             .abandoned
             .extend(expired.into_iter().map(Charge::from));
         while let Some((number, cost)) = state.queue.front().map(|it| (it.number, it.cost))
-            && let Some(taken) = prefetch.cache.take_queued(cost)
+            && let Some(charge) = batches.take(prefetch, cost)
             && let Some(waiter) = state.queue.remove(number)
         {
-            let charge = prefetch.charge(cost, taken);
             state.queue.reply(waiter, Ok(charge));
         }
         let excess = batches.take_excess(prefetch);
-        state.abandoned.extend(excess.map(Charge::from));
+        state.abandoned.extend(excess.into_iter().map(Charge::from));
     }
 
     /// Decides about held tokens while there are no waiters.
-    fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &State) -> Next {
+    fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &mut State) -> Next {
         if Self::has_ended(state) {
             return Next::End;
         }
-        let RateState { rule, batches, .. } = &state.own;
+        let RateState { rule, batches, .. } = &mut state.own;
         let expiry = batches.expiry();
         prefetch.cache.open_until(expiry.as_nanos());
         if let Some(n) = batches.refill(prefetch, 0) {
@@ -147,16 +153,16 @@ impl queue::Limit for Rate {
     #[inline]
     fn take_cached(shared: &Shared, cost: u64) -> Option<Charge> {
         let prefetch = shared.limit.prefetch.as_ref().filter(|_| cost > 0)?;
-        let taken = prefetch.cache.take(cost, || prefetch.now().as_nanos())?;
-        if taken.notify {
+        let (charge, notify) = prefetch.take(cost)?;
+        if notify {
             shared.notify();
         }
-        Some(prefetch.charge(cost, taken))
+        Some(charge)
     }
 
     fn join(&self, state: &State, caller: &Wait<Self>) -> Result<(), AcquireError> {
         let (queue, now, options) = (&state.queue, Instant::now(), &self.options);
-        if let Some(wait) = state.own.wait(queue, caller.cost, now) {
+        if let Some(wait) = state.own.denied.wait(queue, caller.cost, now) {
             if caller.tries {
                 return Err(options.denial(Source::DeniedCache, wait));
             }
@@ -164,11 +170,9 @@ impl queue::Limit for Rate {
                 return Err(AcquireError::would_take(wait));
             }
         }
-        if !caller.tries
-            && state
-                .own
-                .is_full(queue, caller.cost, options.max_waiters, now)
-        {
+        let waiting = queue.len() + state.own.turns.waiters();
+        let is_full = waiting >= options.max_waiters.max(1);
+        if !caller.tries && is_full && state.own.denied.waits(queue, caller.cost, now) {
             return Err(AcquireError::new(ErrorKind::QueueFull));
         }
         Ok(())
@@ -236,14 +240,15 @@ impl queue::Limit for Rate {
             ));
         }
         let waiters = queue.iter().take(most);
-        let costs: Vec<u64> = waiters.map(|waiter| waiter.cost).collect();
+        let waiters = waiters.map(|waiter| (waiter.number, waiter.cost));
+        let (numbers, costs): (Vec<u64>, Vec<u64>) = waiters.unzip();
         own.turns.asked = costs.len();
         let queued = costs.iter().copied().fold(0, u64::saturating_add);
         let refill = prefetch.and_then(|it| own.batches.refill(it, queued));
         let this = Arc::clone(shared);
         Next::Run(match refill {
             Some(n) => Box::pin(this.prefetch(own.rule, n)),
-            None => Box::pin(this.ask_for_waiters(own.rule, costs)),
+            None => Box::pin(this.ask_for_waiters(own.rule, numbers, costs)),
         })
     }
 
@@ -336,18 +341,12 @@ impl Shared {
         match self.breaker.guard(read).await {
             Ok(reply) => match charge(&reply) {
                 Some(charge) => {
-                    self.charge_share(charge.cost);
+                    self.limit.shares.charge(charge.cost);
                     Ok((charge, reply.wait))
                 }
                 None => Err(options.denial(Source::Store, reply.wait)),
             },
-            Err(error) => match self.fall_back(n, least, error) {
-                Ok(charge) => Ok((charge, Duration::ZERO)),
-                Err(refused) => Err(match refused.retry_after() {
-                    Some(wait) => options.denial(Source::Fallback, wait),
-                    None => refused,
-                }),
-            },
+            Err(error) => Ok((self.fall_back(n, least, error)?, Duration::ZERO)),
         }
     }
 
@@ -367,7 +366,8 @@ impl Shared {
         let numbers = |Part { grant, n }: &Part| [*n, grant.position, grant.made, grant.at];
         let numbers: Vec<u64> = parts.iter().flat_map(numbers).collect();
         self.ask(&rule, "give", &numbers).await?;
-        self.forget_denied();
+        self.state().own.forget_denied();
+        self.notify();
         Ok(())
     }
 
@@ -377,39 +377,25 @@ impl Shared {
         let n = charge.cost;
         match charge.ticket {
             Ticket::Store(grant) => vec![Part { grant, n }],
-            Ticket::Cached(end) => self.put_back(end, n),
+            Ticket::Cached(expiry) => self.put_back(expiry, n),
             Ticket::Local(local) => {
-                if let Some(share) = &self.limit.share {
-                    share.refund(local, n);
-                }
+                self.limit.shares.refund(local, n);
                 Vec::new()
             }
-            Ticket::Open => Vec::new(),
         }
     }
 
-    /// Puts back `n` tokens before that number. Returns the part that the server has to refund
+    /// Puts back `n` tokens that expire at that time or later. Returns the part that the server has to refund
     /// instead.
-    fn put_back(self: &Arc<Self>, end: u64, n: u64) -> Vec<Part> {
+    fn put_back(self: &Arc<Self>, expiry: Tick, n: u64) -> Vec<Part> {
         let Some(prefetch) = &self.limit.prefetch else {
             return Vec::new();
         };
         let mut state = self.state();
-        let (rest, left) = state.own.batches.put_back(prefetch, end, n);
+        let (rest, left) = state.own.batches.put_back(prefetch, expiry, n);
         // The driver ensures that these tokens are not held for too long.
         self.drive(state, false);
         self.limit.refunds.lose(left);
         rest
-    }
-
-    /// Forgets the denial, because a charge was refunded or the quota has changed.
-    pub(super) fn forget_denied(&self) {
-        {
-            let state = &mut self.state().own;
-            state.denied = None;
-            state.forgotten += 1;
-            state.batches.is_plenty = false;
-        }
-        self.notify();
     }
 }

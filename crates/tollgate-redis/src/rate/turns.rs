@@ -20,9 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::charge::Charge;
+use super::charge::{Charge, Queue};
 use super::rule::Rule;
-use super::state::Queue;
 use crate::queue::{self, LimitCounters};
 
 type Waiter = queue::Waiter<(), Charge>;

@@ -138,7 +138,7 @@ impl RateLimiter {
             if n == 0 {
                 return Ok(Charge::open(0, Source::Nobody));
             }
-            if let Some(wait) = state.own.wait(&state.queue, 1, Instant::now()) {
+            if let Some(wait) = state.own.denied.wait(&state.queue, 1, Instant::now()) {
                 return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
             if state.queue.len() + state.own.turns.waiters() > 0 {
@@ -208,7 +208,7 @@ impl RateLimiter {
         Ok(Reservation {
             shared: Arc::clone(shared),
             charge: Some(charge),
-            due: shared.jittered(Instant::now() + delay),
+            due: shared.limit.options.jittered(Instant::now() + delay),
         })
     }
 
@@ -250,7 +250,7 @@ impl RateLimiter {
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
         let rule = self.shared().state().own.rule;
         let reply = self.shared().ask(&rule, "charge", &[n]).await?;
-        self.shared().charge_share(n);
+        self.shared().limit.shares.charge(n);
         Ok(Charge::granted(&rule, &reply, n, 0, Source::Store))
     }
 

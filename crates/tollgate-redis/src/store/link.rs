@@ -13,26 +13,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    RedisError, RedisResult, Value,
+    Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError, RedisResult,
+    Value,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::call::Progress;
+use super::connect::{CONNECTING, connect_to, settings};
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use super::pushes::Pushes;
-#[cfg(feature = "tls")]
-pub(super) use super::tls::prepare;
 use crate::error::StoreError;
 use crate::script::{SLOTS, slot};
 use crate::sync::{Mutex, lock};
-
-/// The maximum time to connect. It may be longer than the deadline of a call.
-pub(super) const CONNECTING: Duration = Duration::from_secs(2);
 
 /// The maximum time of the first attempt to connect to a server. Each attempt that takes too long
 /// doubles it, up to [`CONNECTING`].
@@ -40,10 +36,6 @@ const CONNECTING_AT_FIRST: Duration = Duration::from_millis(250);
 
 /// The number of deadlines in a row after which the connection is replaced.
 const TIMEOUTS: u32 = 3;
-
-/// The time after which the kernel closes a connection without acknowledgements.
-#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
 
 pub(super) enum Address {
     Server(Box<Client>),
@@ -79,50 +71,6 @@ impl Address {
         }
     }
 }
-
-pub(super) fn settings() -> redis::io::tcp::TcpSettings {
-    let settings = redis::io::tcp::TcpSettings::default().set_nodelay(true);
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    let settings = settings.set_user_timeout(UNACKNOWLEDGED);
-    settings
-}
-
-/// Connects to a server, whose pushes are handled if the protocol has them.
-pub(super) async fn connect_to(
-    client: &Client,
-    pushes: Option<&Arc<Pushes>>,
-) -> RedisResult<MultiplexedConnection> {
-    let info = client.get_connection_info();
-    prepare(info.addr());
-    // Calls have deadlines of their own.
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECTING))
-        .set_response_timeout(None);
-    let with_pushes = match pushes.cloned() {
-        Some(pushes) => config.clone().set_push_sender(move |push| {
-            pushes.received(&push);
-            Ok::<_, SendError>(())
-        }),
-        None => config.clone(),
-    };
-    let connection = client.get_multiplexed_async_connection_with_config(&with_pushes);
-    match connection.await {
-        // Some proxies support only the second version of the protocol, and each reports that with its own
-        // text.
-        Err(error) if StoreError::of(&error) == StoreError::Unknown => {
-            let protocol = info.redis_settings().clone();
-            let protocol = protocol.set_protocol(ProtocolVersion::RESP2);
-            let client = Client::open(info.clone().set_redis_settings(protocol))?;
-            let connection = client.get_multiplexed_async_connection_with_config(&config);
-            connection.await
-        }
-        outcome => outcome,
-    }
-}
-
-/// No encryption.
-#[cfg(not(feature = "tls"))]
-pub(super) fn prepare(_address: &redis::ConnectionAddr) {}
 
 #[derive(Clone)]
 enum Wire {

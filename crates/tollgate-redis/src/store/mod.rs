@@ -7,13 +7,16 @@
 //!    it, because it may be half open.
 //! 4. While the [breaker](breaker) is open nothing is sent. Each slot of a cluster has its own.
 //! 5. A call that was not sent is distinguished from one that may have been executed.
-//! 6. A [`Call`] works outside of the runtime too, and is counted even if its caller has left.
+//! 6. A [`Call`] works outside of the runtime too, and is counted even if its caller has left: see [`Detached`].
 
 mod breaker;
 mod call;
 mod check;
 mod clocks;
+mod connect;
+mod detached;
 mod link;
+mod listen;
 #[cfg(feature = "cluster")]
 mod nodes;
 mod pushes;
@@ -31,10 +34,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::breaker::Breaker;
 pub(crate) use self::breaker::LimitBreaker;
+pub(crate) use self::call::Call;
 use self::call::Progress;
-pub(crate) use self::call::{Call, is_inside, joined};
 pub use self::check::Warning;
 use self::clocks::ServerClocks;
+use self::detached::joined;
+pub(crate) use self::detached::{Detached, is_inside};
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
@@ -390,6 +395,14 @@ impl Store {
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.shared.link.runtime
+    }
+
+    /// Returns an operation of this runtime that goes on without its caller.
+    pub(crate) fn detached<T: Send + 'static>(
+        &self,
+        operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Detached<T> {
+        Detached::new(self.runtime(), operation)
     }
 
     /// Sleeps on the store's runtime, from any runtime or none.

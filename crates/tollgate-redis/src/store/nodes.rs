@@ -22,7 +22,7 @@ use redis::{
 };
 
 use super::call::Progress;
-use super::link::{CONNECTING, connect_to, prepare, settings};
+use super::connect::{CONNECTING, connect_to, prepare, settings};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use crate::error::StoreError;

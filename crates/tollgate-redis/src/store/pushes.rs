@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use redis::{PushInfo, PushKind, Value};
 
-use super::Store;
 use crate::sync::{Mutex, lock};
 
 /// Called with the rest of a message to that listener, or with `None` when messages may have been lost.
@@ -90,6 +89,39 @@ impl Pushes {
         }
     }
 
+    /// Calls a listener with the messages whose first word is that name.
+    pub(super) fn listen(self: &Arc<Self>, name: &str, listener: Listener) -> Listening {
+        let (pushes, name) = (Arc::clone(self), name.to_owned());
+        lock(&self.state).listeners.insert(name.clone(), listener);
+        Listening { pushes, name }
+    }
+
+    /// Returns the channel.
+    pub(super) fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// Returns whether the channel is subscribed on the connection with this number.
+    pub(super) fn is_open(&self, connection: u64) -> bool {
+        lock(&self.state).subscribed == connection
+    }
+
+    /// Begins an attempt on the connection with this number, unless that was tried lately. Returns whether it is the
+    /// first one there.
+    pub(super) fn begin(&self, connection: u64) -> Option<bool> {
+        lock(&self.state).begin(connection, Instant::now())
+    }
+
+    /// Ends an attempt.
+    pub(super) fn ended(&self, connection: u64, is_subscribed: bool) {
+        if is_subscribed {
+            lock(&self.state).succeeded(connection);
+            self.may_have_lost();
+        } else {
+            lock(&self.state).failed(connection, Instant::now());
+        }
+    }
+
     /// Handles a push of any connection.
     pub(super) fn received(&self, push: &PushInfo) {
         match (&push.kind, push.data.as_slice()) {
@@ -116,54 +148,6 @@ impl Pushes {
         for name in names {
             self.call(&name, None);
         }
-    }
-}
-
-impl Store {
-    /// Calls a listener with the messages whose first word is that name.
-    pub(crate) fn listen(&self, name: &str, listener: Listener) -> Listening {
-        let (pushes, name) = (Arc::clone(&self.shared.link.pushes), name.to_owned());
-        let mut state = lock(&pushes.state);
-        state.listeners.insert(name.clone(), listener);
-        drop(state);
-        Listening { pushes, name }
-    }
-
-    /// Returns the channel, if it is subscribed on the current connection.
-    pub(crate) fn channel(&self) -> Option<&str> {
-        let link = &self.shared.link;
-        let current = link.current()?.number();
-        let is_open = lock(&link.pushes.state).subscribed == current;
-        is_open.then_some(&link.pushes.channel)
-    }
-
-    /// Subscribes the channel on the current connection, unless that was tried lately. Its listeners are called
-    /// when it is subscribed.
-    pub(crate) fn subscribe(&self) {
-        let link = Arc::clone(&self.shared.link);
-        let Some(mut connection) = link.current() else {
-            return;
-        };
-        let number = connection.number();
-        let begun = lock(&link.pushes.state).begin(number, Instant::now());
-        let Some(is_first) = begun else {
-            return;
-        };
-        self.runtime().spawn(async move {
-            match connection.subscribe(&link.pushes.channel).await {
-                Ok(true) => {
-                    lock(&link.pushes.state).succeeded(number);
-                    link.pushes.may_have_lost();
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    lock(&link.pushes.state).failed(number, Instant::now());
-                    if is_first {
-                        link.failed(&error);
-                    }
-                }
-            }
-        });
     }
 }
 

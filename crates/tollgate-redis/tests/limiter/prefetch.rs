@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use tollgate::{Algorithm, ErrorKind, Quota};
-use tollgate_redis::{Detector, LimitSet, RateLimiter, Semaphore, Source, Store, StoreError};
+use tollgate_redis::{
+    Charge, Detector, LimitSet, RateLimiter, Semaphore, Source, Store, StoreError,
+};
 
+use crate::support::proxy::{Mode, Proxy};
 use crate::support::server::Server;
 use crate::support::{failure, on_server, outside, runtime, slow, until, waits};
 
@@ -147,6 +150,63 @@ fn refund_of_a_used_batch_goes_to_the_server() {
         }
         limiter.shutdown().await;
         assert_eq!(look.peek(0).await.unwrap().remaining, 999);
+    });
+}
+
+/// Three processes take and refund at random, while answers are lost, quotas change, and limiters are dropped.
+#[test]
+fn acquire_with_prefetch_under_faults_admits_no_more_than_is_charged() {
+    on_server(async |server| {
+        let proxy = Proxy::start(server.port()).await;
+        let quota = |burst| Quota::new(20_000, Duration::from_secs(365 * 86_400)).burst(burst);
+        let limiter = || {
+            let (shortest, longest) = (Duration::from_millis(1), Duration::from_millis(10));
+            let store = proxy.store().deadline(Duration::from_millis(100));
+            let store = store.breaker(2, shortest, longest);
+            RateLimiter::new(&store, "k", quota(20_000)).prefetch(20, Duration::from_millis(40))
+        };
+        let look = RateLimiter::new(&server.store().deadline(HOLD), "k", quota(20_000));
+        let charged = async || 20_000 - look.peek(0).await.unwrap().remaining;
+        let mut rng = fastrand::Rng::with_seed(23);
+        let mut limiters: Vec<_> = (0..3).map(|_| limiter()).collect();
+        let mut kept: [Vec<Charge>; 3] = Default::default();
+        let (mut dropped, mut ahead) = (0, 0);
+        for _ in 0..2_000 {
+            let index = rng.usize(0..3);
+            let (limiter_now, charges) = (&limiters[index], &mut kept[index]);
+            match rng.u32(0..100) {
+                0 => proxy.set(Mode::BlackHole),
+                1 => proxy.set(Mode::HalfOpen),
+                2..=9 => proxy.set(Mode::Pass),
+                10 => limiter_now.set_quota(quota(rng.u64(20_000..21_000))),
+                11 => {
+                    dropped += charges.drain(..).map(|it| it.cost()).sum::<u64>();
+                    limiters[index] = limiter();
+                }
+                12..=30 if !charges.is_empty() => {
+                    let charge = charges.swap_remove(rng.usize(..charges.len()));
+                    // If that fails, it may be refunded nevertheless.
+                    let _ = limiter_now.refund(charge).await;
+                }
+                _ => {
+                    if let Ok(charge) = limiter_now.try_acquire_many(rng.u64(1..5)).await {
+                        ahead += u32::from(charge.source() == Source::TokenCache);
+                        charges.push(charge);
+                    }
+                }
+            }
+            if rng.u32(0..20) == 0 {
+                let kept = kept.iter().flatten().map(Charge::cost).sum::<u64>() + dropped;
+                assert!(charged().await >= kept, "{kept}");
+            }
+        }
+        proxy.set(Mode::Pass);
+        for limiter in &limiters {
+            limiter.shutdown().await;
+        }
+        let kept = kept.iter().flatten().map(Charge::cost).sum::<u64>() + dropped;
+        assert!(charged().await >= kept, "{kept}");
+        assert!(ahead > 100, "{ahead}");
     });
 }
 

@@ -9,11 +9,11 @@
 //! cargo run --release -p fleet-audit --bin detectors -- processes=50 callers=256 interval=500 seconds=10
 //! ```
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fleet_audit::Arguments;
 use redis_on_loopback::Server;
 use tollgate::Quota;
 use tollgate_redis::{Detector, Store};
@@ -31,12 +31,8 @@ struct Setup {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut given = HashMap::new();
-    for argument in std::env::args().skip(1) {
-        let (name, value) = argument.split_once('=').ok_or("name=value")?;
-        given.insert(name.to_owned(), value.parse::<u64>()?);
-    }
-    let mut value = |name: &str, default| given.remove(name).unwrap_or(default);
+    let mut given = Arguments::of_process()?;
+    let mut value = |name: &str, default| given.number(name, default);
     let setup = Setup {
         processes: value("processes", 50) as usize,
         callers: value("callers", 256) as usize,
@@ -45,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         deadline: Duration::from_millis(value("deadline", 50)),
         at_once: value("at_once", 0) > 0,
     };
-    assert!(given.is_empty(), "not known: {given:?}");
+    given.end();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build()?;
     let server = Server::start();

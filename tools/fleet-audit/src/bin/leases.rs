@@ -11,12 +11,12 @@
 //! milliseconds, and `deadline=1000` is that of the stores. A process that was killed or stopped reports nothing, so its
 //! leases are not counted.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use fleet_audit::Arguments;
 use redis_on_loopback::Server;
 use tollgate_redis::{Semaphore, Store};
 
@@ -43,22 +43,15 @@ type Use = (u64, u64);
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
-    let mut given = HashMap::new();
-    let mut child = None;
-    for argument in std::env::args().skip(1) {
-        let (name, value) = argument.split_once('=').ok_or("name=value")?;
-        match name {
-            "child" => child = Some(value.to_owned()),
-            "hold" => drop(given.insert(name.to_owned(), micros(value)?)),
-            _ => drop(given.insert(name.to_owned(), value.parse()?)),
-        }
-    }
-    let mut value = |name: &str, default| given.remove(name).unwrap_or(default);
+    let mut given = Arguments::of_process()?;
+    let child = given.text("child");
+    let hold = (given.fraction("hold", 1.0) * 1_000.0) as u64;
+    let mut value = |name: &str, default| given.number(name, default);
     let setup = Setup {
         processes: value("processes", 8),
         permits: value("permits", 1),
         waiters: value("waiters", 1),
-        hold: value("hold", 1_000),
+        hold,
         seconds: value("seconds", 5),
         deaf: value("deaf", 0),
         kill: value("kill", 0),
@@ -66,7 +59,7 @@ fn main() -> Outcome<()> {
         stall: value("stall", 0),
         deadline: value("deadline", 50),
     };
-    assert!(given.is_empty(), "not known: {given:?}");
+    given.end();
     match child {
         Some(address) => act(&setup, &address),
         None => measure(&setup),
@@ -74,10 +67,6 @@ fn main() -> Outcome<()> {
 }
 
 /// Returns the microseconds of a number of milliseconds, which may be a fraction.
-fn micros(millis: &str) -> Outcome<u64> {
-    Ok((millis.parse::<f64>()? * 1_000.0) as u64)
-}
-
 fn now() -> u64 {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     time.unwrap_or_default().as_micros() as u64

@@ -14,12 +14,12 @@
 //! cargo run --release -p fleet-audit --bin waiting -- processes=50 sets=2 rate=100 seconds=30
 //! ```
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use fleet_audit::Arguments;
 use redis_on_loopback::Server;
 use redis_on_loopback::proxy::{Mode, Proxy};
 use tokio::task::JoinHandle;
@@ -83,12 +83,10 @@ impl Setup {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut given = HashMap::new();
-    for argument in std::env::args().skip(1) {
-        let (name, value) = argument.split_once('=').ok_or("name=value")?;
-        given.insert(name.to_owned(), value.parse::<u64>()?);
-    }
-    let mut value = |name: &str, default| given.remove(name).unwrap_or(default);
+    let mut given = Arguments::of_process()?;
+    let disturbance = DISTURBANCES.into_iter().find(|name| given.has(name));
+    let disturbance = disturbance.map(|name| (name, given.number(name, 0)));
+    let mut value = |name: &str, default| given.number(name, default);
     let setup = Setup {
         processes: value("processes", 200) as usize,
         rate: value("rate", 100),
@@ -103,11 +101,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         leave: value("leave", 0),
         timeout: value("timeout", 0),
         churn: value("churn", 0),
-        disturbance: DISTURBANCES
-            .into_iter()
-            .find_map(|name| given.remove(name).map(|time| (name, time))),
+        disturbance,
     };
-    assert!(given.is_empty(), "not known: {given:?}");
+    given.end();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build()?;
     runtime.block_on(run(&setup));
