@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::call::Progress;
-use super::connect::{CONNECTING, connect_to, settings};
+use super::connect::{CONNECTING, Login, connect_to, settings};
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use super::pushes::Pushes;
@@ -38,7 +38,7 @@ const CONNECTING_AT_FIRST: Duration = Duration::from_millis(250);
 const TIMEOUTS: u32 = 3;
 
 pub(super) enum Address {
-    Server(Box<Client>),
+    Server(Box<Client>, Option<Login>),
     #[cfg(feature = "cluster")]
     Cluster(Box<Cluster>),
 }
@@ -60,12 +60,25 @@ impl Address {
         let info = info
             .set_redis_settings(protocol.set_skip_set_lib_name())
             .set_tcp_settings(settings());
-        Ok(Self::Server(Box::new(open(info)?)))
+        Ok(Self::Server(Box::new(open(info)?), None))
+    }
+
+    /// Takes the credentials of each connection from a login.
+    #[cfg(feature = "credentials")]
+    fn set_login(&mut self, login: Login) {
+        match self {
+            Self::Server(_, of_server) => *of_server = Some(login),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => cluster.set_login(login),
+        }
     }
 
     async fn connect(&self, pushes: &Arc<Pushes>) -> RedisResult<Wire> {
         match self {
-            Self::Server(client) => connect_to(client, Some(pushes)).await.map(Wire::Server),
+            Self::Server(client, login) => {
+                let connected = connect_to(client, login.as_ref(), Some(pushes)).await;
+                connected.map(Wire::Server)
+            }
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
         }
@@ -155,6 +168,11 @@ impl Link {
         }
     }
 
+    #[cfg(feature = "credentials")]
+    pub(super) fn set_login(&mut self, login: Login) {
+        self.address.set_login(login);
+    }
+
     /// Returns the part of the store that has a key, which may fail while the others do not. Without
     /// a key, and without a cluster, it is the whole: a number that no slot has.
     pub(super) fn part(&self, key: Option<&str>) -> u16 {
@@ -162,7 +180,7 @@ impl Link {
     }
 
     pub(super) fn is_cluster(&self) -> bool {
-        !matches!(self.address, Address::Server(_))
+        !matches!(self.address, Address::Server(..))
     }
 
     /// Returns the connection, if there is one.
