@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Client, ProtocolVersion, RedisResult};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ProtocolVersion, RedisResult};
 
 #[cfg(feature = "credentials")]
 pub(super) use super::credentials::Login;
@@ -63,6 +63,23 @@ pub(super) async fn connect_to(
             connection.await
         }
         outcome => outcome,
+    }
+}
+
+/// Returns the address of another server, which is encrypted in the same way.
+pub(super) fn beside(address: &ConnectionAddr, host: String, port: u16) -> ConnectionAddr {
+    match address {
+        ConnectionAddr::TcpTls {
+            insecure,
+            tls_params,
+            ..
+        } => ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: *insecure,
+            tls_params: tls_params.clone(),
+        },
+        _ => ConnectionAddr::Tcp(host, port),
     }
 }
 

@@ -22,6 +22,7 @@ mod listen;
 #[cfg(feature = "cluster")]
 mod nodes;
 mod pushes;
+mod sentinels;
 mod statistics;
 #[cfg(feature = "tls")]
 mod tls;
@@ -146,6 +147,45 @@ impl Store {
     pub fn new(address: &str) -> Result<Self, StoreError> {
         let client = |info| Client::open(info).map_err(|_| StoreError::Misconfigured);
         Ok(Self::to(Address::server_with(address, client)?))
+    }
+
+    /// Creates a store on a server with sentinels, which promote a replica when it fails. The host of `address` is the
+    /// name by which the sentinels know the server, as in `redis://user:password@mymaster/database`; `sentinels` are the
+    /// addresses of some of them.
+    ///
+    /// Each time that a connection is made, the first sentinel that answers says where the primary is; each one has half a
+    /// second. A server that has become a replica rejects a call as [`ReadOnly`](StoreError::ReadOnly), and then the
+    /// sentinels are asked again. Until they have promoted another one, calls fail as in any outage. Replication is
+    /// asynchronous: the last charges before a failover may be lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) if an address is invalid, or there is no sentinel.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime: the connection lives on the current one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_redis::{Store, StoreError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), StoreError> {
+    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
+    /// let store = Store::with_sentinels("redis://mymaster/", sentinels)?;
+    /// assert!(!store.is_broken());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "sentinel")]
+    #[track_caller]
+    pub fn with_sentinels<'a>(
+        address: &str,
+        sentinels: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self::to(Address::watched(address, sentinels)?))
     }
 
     /// Creates a store on the cluster that includes the nodes at these addresses.

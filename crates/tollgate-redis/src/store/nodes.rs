@@ -22,7 +22,7 @@ use redis::{
 };
 
 use super::call::Progress;
-use super::connect::{CONNECTING, Login, connect_to, prepare, settings};
+use super::connect::{CONNECTING, Login, beside, connect_to, prepare, settings};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use crate::error::StoreError;
@@ -183,7 +183,7 @@ impl Nodes {
         }
         let connect = async {
             let Settings { first, login } = &*self.settings;
-            let info = first.clone().set_addr(self.beside(address)?);
+            let info = first.clone().set_addr(self.address(address)?);
             connect_to(&Client::open(info)?, login.as_ref(), None).await
         };
         // Nothing was sent yet.
@@ -197,25 +197,13 @@ impl Nodes {
     }
 
     /// Returns the address of a node, with the settings of the first one.
-    fn beside(&self, address: &str) -> RedisResult<ConnectionAddr> {
+    fn address(&self, address: &str) -> RedisResult<ConnectionAddr> {
         let (host, port) = address
             .rsplit_once(':')
             .and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)))
             .filter(|(host, _)| !host.is_empty())
             .ok_or((ErrorKind::Client, "a redirection names no node"))?;
-        Ok(match self.settings.first.addr() {
-            ConnectionAddr::TcpTls {
-                insecure,
-                tls_params,
-                ..
-            } => ConnectionAddr::TcpTls {
-                host,
-                port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
-            },
-            _ => ConnectionAddr::Tcp(host, port),
-        })
+        Ok(beside(self.settings.first.addr(), host, port))
     }
 }
 
