@@ -24,6 +24,8 @@ pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};
 pub use crate::queue::LimitStatistics;
 pub use crate::rate::{Acquire, Charge, Cost, Keyed, RateLimiter, Reservation, Source};
+#[cfg(feature = "credentials")]
+pub use crate::store::Credentials;
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use crate::store::Tls;

@@ -20,6 +20,7 @@ mod faults {
     mod outages;
     mod passwords;
     mod rights;
+    mod sentinels;
     mod server;
     mod shares;
     #[cfg(feature = "tls")]

@@ -27,6 +27,8 @@ return 1";
 /// The settings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
+    /// The text of a configuration file, if there is one, which the server may write to.
+    pub configuration: Option<String>,
     /// The arguments beyond the port and the option to keep no files.
     pub arguments: Vec<String>,
     /// The variables beyond those of this process.
@@ -205,7 +207,13 @@ pub fn free_port() -> u16 {
 
 /// Returns a server that is ready to answer, or `None` if it ended instead.
 fn launch(setup: &Setup, folder: &TempDir, port: u16) -> Option<Process> {
-    let child = Command::new("redis-server")
+    let mut command = Command::new("redis-server");
+    if let Some(configuration) = &setup.configuration {
+        let file = folder.path().join("redis.conf");
+        std::fs::write(&file, configuration).unwrap();
+        command.arg(file);
+    }
+    let child = command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
         .arg("--dir")
@@ -223,7 +231,8 @@ fn launch(setup: &Setup, folder: &TempDir, port: u16) -> Option<Process> {
     let mut lines = BufReader::new(process.server.stdout.take().expect("it is piped"));
     let mut line = String::new();
     while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
-        if line.contains("Ready to accept connections") {
+        // The second line is that of a sentinel.
+        if line.contains("Ready to accept connections") || line.contains("Sentinel ID is") {
             // A thread must continue to read, or the server would block on its output.
             std::thread::spawn(move || std::io::copy(&mut lines.by_ref(), &mut std::io::sink()));
             return Some(process);

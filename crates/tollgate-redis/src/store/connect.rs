@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Client, ProtocolVersion, RedisResult};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ProtocolVersion, RedisResult};
 
+#[cfg(feature = "credentials")]
+pub(super) use super::credentials::Login;
 use super::pushes::Pushes;
 #[cfg(feature = "tls")]
 pub(super) use super::tls::prepare;
@@ -25,9 +27,11 @@ pub(super) fn settings() -> redis::io::tcp::TcpSettings {
     settings
 }
 
-/// Connects to a server, whose pushes are handled if the protocol has them.
+/// Connects to a server, whose pushes are handled if the protocol has them. The credentials of a login take the
+/// place of those in the address.
 pub(super) async fn connect_to(
     client: &Client,
+    login: Option<&Login>,
     pushes: Option<&Arc<Pushes>>,
 ) -> RedisResult<MultiplexedConnection> {
     let info = client.get_connection_info();
@@ -36,6 +40,10 @@ pub(super) async fn connect_to(
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECTING))
         .set_response_timeout(None);
+    let config = match login {
+        Some(login) => login.applied_to(config),
+        None => config,
+    };
     let with_pushes = match pushes.cloned() {
         Some(pushes) => config.clone().set_push_sender(move |push| {
             pushes.received(&push);
@@ -55,6 +63,35 @@ pub(super) async fn connect_to(
             connection.await
         }
         outcome => outcome,
+    }
+}
+
+/// Returns the address of another server, which is encrypted in the same way.
+pub(super) fn beside(address: &ConnectionAddr, host: String, port: u16) -> ConnectionAddr {
+    match address {
+        ConnectionAddr::TcpTls {
+            insecure,
+            tls_params,
+            ..
+        } => ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: *insecure,
+            tls_params: tls_params.clone(),
+        },
+        _ => ConnectionAddr::Tcp(host, port),
+    }
+}
+
+/// No credentials but those of the address.
+#[cfg(not(feature = "credentials"))]
+#[derive(Clone)]
+pub(super) enum Login {}
+
+#[cfg(not(feature = "credentials"))]
+impl Login {
+    fn applied_to(&self, _: AsyncConnectionConfig) -> AsyncConnectionConfig {
+        match *self {}
     }
 }
 

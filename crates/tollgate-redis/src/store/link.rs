@@ -22,10 +22,11 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::call::Progress;
-use super::connect::{CONNECTING, connect_to, settings};
+use super::connect::{CONNECTING, Login, connect_to, settings};
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use super::pushes::Pushes;
+use super::sentinels::Sentinels;
 use crate::error::StoreError;
 use crate::script::{SLOTS, slot};
 use crate::sync::{Mutex, lock};
@@ -37,8 +38,14 @@ const CONNECTING_AT_FIRST: Duration = Duration::from_millis(250);
 /// The number of deadlines in a row after which the connection is replaced.
 const TIMEOUTS: u32 = 3;
 
+/// How a server is found.
+pub(super) enum Primary {
+    Fixed(Client),
+    Watched(Sentinels),
+}
+
 pub(super) enum Address {
-    Server(Box<Client>),
+    Server(Box<Primary>, Option<Login>),
     #[cfg(feature = "cluster")]
     Cluster(Box<Cluster>),
 }
@@ -49,27 +56,62 @@ impl Address {
         address: &str,
         open: impl FnOnce(ConnectionInfo) -> Result<Client, StoreError>,
     ) -> Result<Self, StoreError> {
-        let info = address
-            .into_connection_info()
-            .map_err(|_| StoreError::Misconfigured)?;
-        // A server that accepts no more clients reports that once, as the answer to the first command, and
-        // closes the connection. With this protocol the first command is `HELLO`, and its answer is checked.
-        // The name of the client library, if sent with it, would never get an answer.
-        let protocol = info.redis_settings().clone();
-        let protocol = protocol.set_protocol(ProtocolVersion::RESP3);
-        let info = info
-            .set_redis_settings(protocol.set_skip_set_lib_name())
-            .set_tcp_settings(settings());
-        Ok(Self::Server(Box::new(open(info)?)))
+        let primary = Primary::Fixed(open(info(address)?)?);
+        Ok(Self::Server(Box::new(primary), None))
+    }
+
+    /// Returns the server whose name is the host of an address, and which these sentinels watch.
+    pub(super) fn watched<'a>(
+        address: &str,
+        sentinels: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, StoreError> {
+        let primary = Primary::Watched(Sentinels::new(info(address)?, sentinels)?);
+        Ok(Self::Server(Box::new(primary), None))
+    }
+
+    /// Takes the credentials of each connection from a login.
+    #[cfg(feature = "credentials")]
+    fn set_login(&mut self, login: Login) {
+        match self {
+            Self::Server(_, of_server) => *of_server = Some(login),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => cluster.set_login(login),
+        }
     }
 
     async fn connect(&self, pushes: &Arc<Pushes>) -> RedisResult<Wire> {
         match self {
-            Self::Server(client) => connect_to(client, Some(pushes)).await.map(Wire::Server),
+            Self::Server(primary, login) => {
+                let found;
+                let client = match &**primary {
+                    Primary::Fixed(client) => client,
+                    Primary::Watched(sentinels) => {
+                        found = sentinels.primary().await?;
+                        &found
+                    }
+                };
+                let connected = connect_to(client, login.as_ref(), Some(pushes)).await;
+                connected.map(Wire::Server)
+            }
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
         }
     }
+}
+
+/// Returns the settings of the connection to a server.
+fn info(address: &str) -> Result<ConnectionInfo, StoreError> {
+    let info = address
+        .into_connection_info()
+        .map_err(|_| StoreError::Misconfigured)?;
+    // A server that accepts no more clients reports that once, as the answer to the first command, and
+    // closes the connection. With this protocol the first command is `HELLO`, and its answer is checked.
+    // The name of the client library, if sent with it, would never get an answer.
+    let protocol = info.redis_settings().clone();
+    let protocol = protocol.set_protocol(ProtocolVersion::RESP3);
+    Ok(info
+        .set_redis_settings(protocol.set_skip_set_lib_name())
+        .set_tcp_settings(settings()))
 }
 
 #[derive(Clone)]
@@ -155,6 +197,11 @@ impl Link {
         }
     }
 
+    #[cfg(feature = "credentials")]
+    pub(super) fn set_login(&mut self, login: Login) {
+        self.address.set_login(login);
+    }
+
     /// Returns the part of the store that has a key, which may fail while the others do not. Without
     /// a key, and without a cluster, it is the whole: a number that no slot has.
     pub(super) fn part(&self, key: Option<&str>) -> u16 {
@@ -162,7 +209,7 @@ impl Link {
     }
 
     pub(super) fn is_cluster(&self) -> bool {
-        !matches!(self.address, Address::Server(_))
+        !matches!(self.address, Address::Server(..))
     }
 
     /// Returns the connection, if there is one.
@@ -207,7 +254,12 @@ impl Link {
 
     async fn connect(&self) -> Result<Connection, StoreError> {
         let slow = lock(&self.state).slow.min(8);
-        let time = if self.is_cluster() {
+        let asks_others = match &self.address {
+            Address::Server(primary, _) => matches!(**primary, Primary::Watched(_)),
+            #[cfg(feature = "cluster")]
+            Address::Cluster(_) => true,
+        };
+        let time = if asks_others {
             CONNECTING
         } else {
             CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow))

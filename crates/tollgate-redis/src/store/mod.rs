@@ -14,12 +14,15 @@ mod call;
 mod check;
 mod clocks;
 mod connect;
+#[cfg(feature = "credentials")]
+mod credentials;
 mod detached;
 mod link;
 mod listen;
 #[cfg(feature = "cluster")]
 mod nodes;
 mod pushes;
+mod sentinels;
 mod statistics;
 #[cfg(feature = "tls")]
 mod tls;
@@ -38,6 +41,8 @@ pub(crate) use self::call::Call;
 use self::call::Progress;
 pub use self::check::Warning;
 use self::clocks::ServerClocks;
+#[cfg(feature = "credentials")]
+pub use self::credentials::Credentials;
 use self::detached::joined;
 pub(crate) use self::detached::{Detached, is_inside};
 use self::link::{Address, Link};
@@ -142,6 +147,45 @@ impl Store {
     pub fn new(address: &str) -> Result<Self, StoreError> {
         let client = |info| Client::open(info).map_err(|_| StoreError::Misconfigured);
         Ok(Self::to(Address::server_with(address, client)?))
+    }
+
+    /// Creates a store on a server with sentinels, which promote a replica when it fails. The host of `address` is the
+    /// name by which the sentinels know the server, as in `redis://user:password@mymaster/database`; `sentinels` are the
+    /// addresses of some of them.
+    ///
+    /// Each time that a connection is made, the first sentinel that answers says where the primary is; each one has half a
+    /// second. A server that has become a replica rejects a call as [`ReadOnly`](StoreError::ReadOnly), and then the
+    /// sentinels are asked again. Until they have promoted another one, calls fail as in any outage. Replication is
+    /// asynchronous: the last charges before a failover may be lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) if an address is invalid, or there is no sentinel.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime: the connection lives on the current one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_redis::{Store, StoreError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), StoreError> {
+    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
+    /// let store = Store::with_sentinels("redis://mymaster/", sentinels)?;
+    /// assert!(!store.is_broken());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "sentinel")]
+    #[track_caller]
+    pub fn with_sentinels<'a>(
+        address: &str,
+        sentinels: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self::to(Address::watched(address, sentinels)?))
     }
 
     /// Creates a store on the cluster that includes the nodes at these addresses.
@@ -308,6 +352,57 @@ impl Store {
             "the longest pause of {longest:?} is shorter than the shortest of {shortest:?}"
         );
         self.change(|shared| shared.breaker = Breaker::new(failures, shortest, longest))
+    }
+
+    /// Asks for the user and the password of each connection, in place of those in the address: for passwords that are
+    /// changed, and for tokens that end.
+    ///
+    /// Needs the feature `credentials`. `ask` is called when a connection is made, at most once a second, and again when
+    /// four fifths of the time have passed for which the credentials are [valid](Credentials::valid_for): then the
+    /// connection authenticates again, while calls go on. It has to answer within the time to connect, 2 seconds. Its
+    /// error counts as an outage, with its text in [`last_failure`](Self::last_failure); for a connection that exists,
+    /// `ask` is called again after a second.
+    ///
+    /// When a password is changed on the server before `ask` returns the new one, connections that exist stay, as
+    /// Redis leaves them, and those that are lost are made again with the answer of `ask`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the store was cloned before, or a limit was created on it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_redis::{Credentials, Store, StoreError};
+    ///
+    /// /// Stands in for the call of a service.
+    /// async fn token() -> Result<Credentials, std::io::Error> {
+    ///     let token = std::fs::read_to_string("/run/secrets/redis")?;
+    ///     Ok(Credentials::new("app", token).valid_for(Duration::from_secs(3600)))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), StoreError> {
+    /// let store = Store::new("redis://127.0.0.1/")?.with_credentials(token);
+    /// assert!(!store.is_broken());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "credentials")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "credentials")))]
+    #[must_use]
+    #[track_caller]
+    pub fn with_credentials<A, F, E>(self, ask: A) -> Self
+    where
+        A: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.change(|shared| {
+            let link = Arc::get_mut(&mut shared.link).expect("nothing has used the store");
+            link.set_login(credentials::Login::new(ask));
+        })
     }
 
     /// Returns the number of calls that this store and its clones have made, including failed ones,

@@ -22,7 +22,7 @@ use redis::{
 };
 
 use super::call::Progress;
-use super::connect::{CONNECTING, connect_to, prepare, settings};
+use super::connect::{CONNECTING, Login, beside, connect_to, prepare, settings};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use crate::error::StoreError;
@@ -34,8 +34,11 @@ const REDIRECTIONS: usize = 4;
 /// The addresses of a cluster.
 pub(super) struct Cluster {
     client: ClusterClient,
-    /// The connection settings of one node. Other nodes differ in the address only.
-    first: ConnectionInfo,
+    /// The connection settings of the given nodes. Other nodes differ in the address only.
+    infos: Vec<ConnectionInfo>,
+    #[cfg(all(feature = "credentials", feature = "tls"))]
+    certificates: Option<redis::TlsCertificates>,
+    login: Option<Login>,
 }
 
 impl Cluster {
@@ -43,8 +46,13 @@ impl Cluster {
         addresses: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, StoreError> {
         let infos = infos(addresses)?;
-        let first = infos[0].clone();
-        Self::of(ClusterClientBuilder::new(infos), first)
+        Ok(Self {
+            client: Self::client(ClusterClientBuilder::new(infos.clone()))?,
+            infos,
+            #[cfg(all(feature = "credentials", feature = "tls"))]
+            certificates: None,
+            login: None,
+        })
     }
 
     #[cfg(feature = "tls")]
@@ -52,33 +60,56 @@ impl Cluster {
         addresses: impl IntoIterator<Item = &'a str>,
         tls: &Tls,
     ) -> Result<Self, StoreError> {
-        let infos = infos(addresses)?;
-        let client = tls.client_of(infos[0].clone())?;
-        let first = client.get_connection_info().clone();
-        let builder = ClusterClientBuilder::new(infos);
-        Self::of(builder.certs(tls.certificates()?), first)
+        let mut infos = infos(addresses)?;
+        let certificates = tls.certificates()?;
+        let builder = ClusterClientBuilder::new(infos.clone()).certs(certificates.clone());
+        let client = Self::client(builder)?;
+        // Nodes that a call is redirected to get the settings of the first one.
+        let first = tls.client_of(infos[0].clone())?;
+        infos[0] = first.get_connection_info().clone();
+        Ok(Self {
+            client,
+            infos,
+            #[cfg(feature = "credentials")]
+            certificates: Some(certificates),
+            login: None,
+        })
     }
 
-    fn of(builder: ClusterClientBuilder, first: ConnectionInfo) -> Result<Self, StoreError> {
-        let client = builder
+    fn client(builder: ClusterClientBuilder) -> Result<ClusterClient, StoreError> {
+        builder
             .retries(0)
             // A node that does not answer must not delay the others.
             .connection_timeout(CONNECTING / 4)
             .response_timeout(CONNECTING)
             .tcp_settings(settings())
             .build()
-            .map_err(|_| StoreError::Misconfigured)?;
-        Ok(Self {
-            client,
-            first: first.set_tcp_settings(settings()),
-        })
+            .map_err(|_| StoreError::Misconfigured)
+    }
+
+    /// Takes the credentials of each connection from a login.
+    #[cfg(feature = "credentials")]
+    pub(super) fn set_login(&mut self, login: Login) {
+        let builder = ClusterClientBuilder::new(self.infos.clone());
+        #[cfg(feature = "tls")]
+        let builder = match &self.certificates {
+            Some(certificates) => builder.certs(certificates.clone()),
+            None => builder,
+        };
+        let client = Self::client(builder.set_credentials_provider(login.clone()));
+        self.client = client.expect("the addresses have been checked");
+        self.login = Some(login);
     }
 
     pub(super) async fn connect(&self) -> RedisResult<Nodes> {
-        prepare(self.first.addr());
+        let first = self.infos[0].clone().set_tcp_settings(settings());
+        prepare(first.addr());
         Ok(Nodes {
             cluster: self.client.get_async_connection().await?,
-            first: self.first.clone(),
+            settings: Arc::new(Settings {
+                first,
+                login: self.login.clone(),
+            }),
             known: Arc::default(),
         })
     }
@@ -99,11 +130,17 @@ fn infos<'a>(
     Ok(infos)
 }
 
+/// The settings of connections to further nodes: those of the first one, with another address.
+struct Settings {
+    first: ConnectionInfo,
+    login: Option<Login>,
+}
+
 /// A connection to a cluster.
 #[derive(Clone)]
 pub(super) struct Nodes {
     cluster: ClusterConnection,
-    first: ConnectionInfo,
+    settings: Arc<Settings>,
     /// Connections to nodes that calls were redirected to, by address.
     known: Arc<Mutex<HashMap<String, MultiplexedConnection>>>,
 }
@@ -145,8 +182,9 @@ impl Nodes {
             return Ok(node.clone());
         }
         let connect = async {
-            let info = self.first.clone().set_addr(self.beside(address)?);
-            connect_to(&Client::open(info)?, None).await
+            let Settings { first, login } = &*self.settings;
+            let info = first.clone().set_addr(self.address(address)?);
+            connect_to(&Client::open(info)?, login.as_ref(), None).await
         };
         // Nothing was sent yet.
         let unsent = (
@@ -159,25 +197,13 @@ impl Nodes {
     }
 
     /// Returns the address of a node, with the settings of the first one.
-    fn beside(&self, address: &str) -> RedisResult<ConnectionAddr> {
+    fn address(&self, address: &str) -> RedisResult<ConnectionAddr> {
         let (host, port) = address
             .rsplit_once(':')
             .and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)))
             .filter(|(host, _)| !host.is_empty())
             .ok_or((ErrorKind::Client, "a redirection names no node"))?;
-        Ok(match self.first.addr() {
-            ConnectionAddr::TcpTls {
-                insecure,
-                tls_params,
-                ..
-            } => ConnectionAddr::TcpTls {
-                host,
-                port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
-            },
-            _ => ConnectionAddr::Tcp(host, port),
-        })
+        Ok(beside(self.settings.first.addr(), host, port))
     }
 }
 

@@ -1,7 +1,13 @@
 //! Tests a server whose password is changed while clients use it.
 
+#[cfg(feature = "credentials")]
+use std::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(feature = "credentials")]
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "credentials")]
+use tollgate_redis::Credentials;
 use tollgate_redis::{Fallback, RateLimiter, Source, Store, StoreError};
 
 use super::help::{PATIENT, failure, slow, until};
@@ -136,5 +142,111 @@ fn acquire_without_the_right_for_the_database_is_unauthenticated() {
         let store = Store::new(&format!("{address}3")).unwrap();
         let error = limiter(store).try_acquire().await.unwrap_err();
         assert_eq!(failure(&error), StoreError::Unauthenticated);
+    });
+}
+
+/// Answers with this password, and counts how often it was asked.
+#[cfg(feature = "credentials")]
+fn login(
+    password: &Arc<Mutex<String>>,
+    valid_for: Option<Duration>,
+) -> (
+    impl Fn() -> std::future::Ready<Result<Credentials, std::io::Error>> + Send + Sync + 'static,
+    Arc<AtomicUsize>,
+) {
+    let (password, asked) = (Arc::clone(password), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&asked);
+    let ask = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        let credentials = Credentials::new("app", password.lock().unwrap().clone());
+        std::future::ready(Ok(match valid_for {
+            Some(time) => credentials.valid_for(time),
+            None => credentials,
+        }))
+    };
+    (ask, asked)
+}
+
+#[cfg(feature = "credentials")]
+#[test]
+fn connection_that_is_lost_after_a_change_of_the_password_is_made_with_the_new_one() {
+    let server = Server::start();
+    user(&server, "first");
+    let password = Arc::new(Mutex::new("first".to_owned()));
+    let (ask, asked) = login(&password, None);
+    runtime().block_on(async {
+        let store = Store::new(&server.address()).unwrap().deadline(PATIENT);
+        let store = store.with_credentials(ask);
+        let limiter = RateLimiter::new(&store, "k", slow(1000));
+        limiter.acquire().await.unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+
+        user(&server, "second");
+        *password.lock().unwrap() = "second".to_owned();
+        hang_up(&server);
+        until(async || limiter.acquire().await.is_ok()).await;
+        assert!(asked.load(Ordering::Relaxed) >= 2);
+    });
+}
+
+#[cfg(feature = "credentials")]
+#[test]
+fn connection_whose_token_ends_authenticates_again_while_calls_go_on() {
+    let server = Server::start();
+    user(&server, "first");
+    let password = Arc::new(Mutex::new("first".to_owned()));
+    let (ask, asked) = login(&password, Some(Duration::from_millis(1)));
+    runtime().block_on(async {
+        let store = Store::new(&server.address()).unwrap().deadline(PATIENT);
+        let store = store.with_credentials(ask);
+        let limiter = RateLimiter::new(&store, "k", slow(1_000_000));
+        limiter.acquire().await.unwrap();
+        let auths = async || {
+            let info: String = crate::support::ask(&server, &["INFO", "commandstats"]);
+            let line = info.lines().find(|line| line.starts_with("cmdstat_auth:"));
+            let calls = line.and_then(|line| line.split(['=', ',']).nth(1)?.parse::<u64>().ok());
+            calls.unwrap_or(0)
+        };
+        // The library authenticates once when it has connected, and then with each renewal.
+        until(async || {
+            limiter.acquire().await.unwrap();
+            auths().await >= 3
+        })
+        .await;
+        assert!(asked.load(Ordering::Relaxed) >= 3);
+        assert_eq!(store.statistics().connections, 1);
+    });
+}
+
+#[cfg(feature = "credentials")]
+#[test]
+fn credentials_that_cannot_be_had_are_an_outage_with_a_reason() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = Store::new(&server.address()).unwrap().deadline(PATIENT);
+        let store = store.with_credentials(async || Err::<Credentials, _>("the vault is sealed"));
+        let limiter = RateLimiter::new(&store, "k", slow(1000)).fallback(Fallback::FailOpen);
+        assert_eq!(limiter.acquire().await.unwrap().source(), Source::Fallback);
+        let text = store.last_failure().unwrap();
+        assert!(text.contains("the vault is sealed"), "{text}");
+    });
+}
+
+#[cfg(all(feature = "credentials", feature = "cluster"))]
+#[test]
+fn nodes_of_a_cluster_get_the_credentials() {
+    let cluster = crate::support::cluster::Cluster::start();
+    let password = Arc::new(Mutex::new("first".to_owned()));
+    for node in &cluster.nodes {
+        user(node, "first");
+    }
+    let (ask, asked) = login(&password, None);
+    runtime().block_on(async {
+        let store = cluster.store().deadline(PATIENT).with_credentials(ask);
+        for key in ["a", "b", "c", "d"] {
+            let limiter = RateLimiter::new(&store, key, slow(1000));
+            limiter.acquire().await.unwrap();
+        }
+        assert!(asked.load(Ordering::Relaxed) >= 1);
     });
 }
