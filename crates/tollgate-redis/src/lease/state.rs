@@ -321,7 +321,8 @@ impl Shared {
                 let soon = rest.parse().ok().map(Duration::from_micros);
                 own.looks.set_soon(soon.map(|soon| Instant::now() + soon));
             }
-            _ => own.looks.set_soon(None),
+            // The driver need not wake for that: it looks at the clock when it does.
+            _ => return own.looks.set_soon(None),
         }
         self.notify();
     }

@@ -24,7 +24,10 @@ pub(super) const CURRENT: &str = concat!(
 pub(super) fn script(text: &str) -> String {
     let real = "redis.call('TIME')";
     assert_eq!(text.matches(real).count(), 1);
-    let text = text.replace(real, "{ 0, redis.call('GET', 'clock') }");
+    let text = text.replace(
+        real,
+        "{ redis.call('GET', 'clock'):match('^(%d+)(%d%d%d%d%d%d)$') }",
+    );
     text.replace(
         "redis.pcall('PUBLISH', channel, message)",
         "(redis.call('RPUSH', 'told', message) > 0 and 1 - redis.call('SISMEMBER', 'deaf', channel))",
