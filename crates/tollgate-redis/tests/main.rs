@@ -32,6 +32,8 @@ mod lease {
     mod faults;
     mod line;
     mod model;
+    mod places;
+    mod pushes;
     mod shared;
     mod told;
     mod verbs;
