@@ -165,6 +165,8 @@ if what == 'acquire' then
 
   local places, claimed, added, back = {}, {}, {}, 0
   local own = ARGV[2] .. ':' .. ARGV[5] .. ':' .. channel
+  -- The value of most tickets.
+  local plain = '0:0:' .. own
   for place, id in ipairs(ids) do
     local index, name, fencing = 5 + 4 * place, names[place], 0
     local n, ticket = ARGV[index + 1] + 0, ARGV[index + 2] + 0
@@ -181,7 +183,7 @@ if what == 'acquire' then
       local known, before = numbers[place], nil
       if known then
         if ticket == 0 then ticket = known + 0 end
-        before = waiting(values[place])
+        if values[place] ~= plain then before = waiting(values[place]) end
       else
         if ticket > 0 then back = 1 else ticket = following() end
         added[#added + 1] = text(ticket)
@@ -191,7 +193,7 @@ if what == 'acquire' then
       local stuck = before and before.stuck or 0
       claimed[name] = {
         told = 0, stuck = stuck, permits = limit, patience = patience, channel = channel, own = own,
-        is_stored = before and before.told == 0 and before.own == own,
+        is_stored = values[place] == plain and known,
         id = id, n = n, place = place, stays = ARGV[index + 3] ~= '0',
       }
       stale, has_line = true, true
