@@ -37,6 +37,7 @@ mod lease {
     mod shared;
     mod told;
     mod verbs;
+    mod versions;
 }
 
 /// Rate limiters.
