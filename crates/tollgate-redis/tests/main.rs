@@ -33,9 +33,12 @@ mod lease {
     mod faults;
     mod line;
     mod model;
+    mod places;
+    mod pushes;
     mod shared;
     mod told;
     mod verbs;
+    mod versions;
 }
 
 /// Rate limiters.

@@ -3,6 +3,7 @@
 //! Data lost on a connection are lost permanently: nothing passes on it any more in that direction,
 //! because after a missing answer others would be mistaken for it.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
 use tollgate_redis::Store;
 
 /// The treatment of sent data.
@@ -30,6 +32,12 @@ pub enum Mode {
     DropReplies,
     /// Every answer is delayed by this time.
     Delay(Duration),
+    /// The messages of channels are lost; all else passes.
+    DropMessages,
+    /// The messages of channels arrive twice.
+    DoubleMessages,
+    /// The messages of channels arrive later by this time, and nothing waits for them.
+    DelayMessages(Duration),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +52,7 @@ pub struct Proxy {
     port: u16,
     setting: watch::Sender<Setting>,
     accepted: Arc<AtomicU64>,
+    messages: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
 
@@ -55,11 +64,19 @@ impl Proxy {
         let mode = Mode::Pass;
         let (setting, watched) = watch::channel(Setting { mode, server });
         let accepted = Arc::new(AtomicU64::new(0));
-        let task = tokio::spawn(accept(listener, watched, Arc::clone(&accepted)));
+        let messages = Arc::new(AtomicU64::new(0));
+        let task = accept(
+            listener,
+            watched,
+            Arc::clone(&accepted),
+            Arc::clone(&messages),
+        );
+        let task = tokio::spawn(task);
         Self {
             port,
             setting,
             accepted,
+            messages,
             task,
         }
     }
@@ -84,6 +101,11 @@ impl Proxy {
         self.accepted.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of messages that were lost, doubled, or late.
+    pub fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+
     /// Returns the URL for clients.
     pub fn address(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
@@ -105,6 +127,7 @@ async fn accept(
     listener: TcpListener,
     watched: watch::Receiver<Setting>,
     accepted: Arc<AtomicU64>,
+    messages: Arc<AtomicU64>,
 ) {
     // The set is dropped with this task, and all of its tasks with it.
     let mut connections = JoinSet::new();
@@ -113,12 +136,16 @@ async fn accept(
             return;
         };
         accepted.fetch_add(1, Ordering::Relaxed);
-        connections.spawn(connect(client, watched.clone()));
+        connections.spawn(connect(client, watched.clone(), Arc::clone(&messages)));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn connect(client: TcpStream, mut watched: watch::Receiver<Setting>) {
+async fn connect(
+    client: TcpStream,
+    mut watched: watch::Receiver<Setting>,
+    messages: Arc<AtomicU64>,
+) {
     // Ending connections are reset, as by a firewall, without waiting for anything.
     #[allow(
         deprecated,
@@ -135,36 +162,84 @@ async fn connect(client: TcpStream, mut watched: watch::Receiver<Setting>) {
     let (from_server, to_server) = server.into_split();
     let (there, back) = (watched.clone(), watched.clone());
     tokio::select! {
-        () = pump(from_client, to_server, there, false) => {}
-        () = pump(from_server, to_client, back, true) => {}
+        () = pump(from_client, to_server, there, None) => {}
+        () = pump(from_server, to_client, back, Some(&messages)) => {}
         _ = watched.wait_for(|setting| setting.mode == Mode::Reset) => {}
     }
 }
 
-/// Copies one direction, until one side ends.
+/// The beginning of a message in the third version of the protocol.
+const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n";
+
+/// Takes the messages out of what the server has sent, and returns them. A message is in one piece: the server writes
+/// it at once, and it is short.
+fn take_messages(sent: &mut Vec<u8>) -> Vec<Vec<u8>> {
+    let mut messages = Vec::new();
+    let starts = |sent: &[u8]| sent.windows(MESSAGE.len()).position(|part| part == MESSAGE);
+    while let Some(start) = starts(sent) {
+        // Two more strings, each with its length: four lines.
+        let rest = sent[start + MESSAGE.len()..].iter().enumerate();
+        let ends = rest.filter(|(_, byte)| **byte == b'\n');
+        let end = ends.map(|(end, _)| end + 1).nth(3).unwrap();
+        messages.push(sent.drain(start..start + MESSAGE.len() + end).collect());
+    }
+    messages
+}
+
+/// Copies one direction, until one side ends. The answers of a server come with the number of messages that are not
+/// passed on as they are.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut watched: watch::Receiver<Setting>,
-    answers: bool,
+    answers: Option<&AtomicU64>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     let mut lost = false;
+    let mut late = VecDeque::<(Instant, Vec<u8>)>::new();
     loop {
-        let Ok(length @ 1..) = from.read(&mut buffer).await else {
+        let due = late.front().map(|(due, _)| *due);
+        let length = tokio::select! {
+            length = from.read(&mut buffer) => length,
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                let (_, message) = late.pop_front().unwrap();
+                if to.write_all(&message).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        let Ok(length @ 1..) = length else {
             return;
         };
+        let mut sent = buffer[..length].to_vec();
         let passes = watched.wait_for(|setting| setting.mode != Mode::BlackHole);
         let Ok(mode) = passes.await.map(|setting| setting.mode) else {
             return;
         };
         match mode {
             Mode::HalfOpen => lost = true,
-            Mode::DropReplies if answers => lost = true,
-            Mode::Delay(delay) if answers => tokio::time::sleep(delay).await,
+            Mode::DropReplies if answers.is_some() => lost = true,
+            Mode::Delay(delay) if answers.is_some() => tokio::time::sleep(delay).await,
+            Mode::DropMessages | Mode::DoubleMessages | Mode::DelayMessages(_) => {
+                if let Some(count) = answers {
+                    let messages = take_messages(&mut sent);
+                    count.fetch_add(messages.len() as u64, Ordering::Relaxed);
+                    match mode {
+                        Mode::DoubleMessages => {
+                            sent.extend(messages.iter().chain(&messages).flatten());
+                        }
+                        Mode::DelayMessages(delay) => {
+                            let due = Instant::now() + delay;
+                            late.extend(messages.into_iter().map(|message| (due, message)));
+                        }
+                        _ => {}
+                    }
+                }
+            }
             _ => {}
         }
-        if !lost && to.write_all(&buffer[..length]).await.is_err() {
+        if !lost && to.write_all(&sent).await.is_err() {
             return;
         }
     }

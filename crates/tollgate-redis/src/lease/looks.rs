@@ -1,7 +1,9 @@
 //! [`Looks`]: when a process looks after the tickets of its waiters.
 //!
 //! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second,
-//!    which repairs what was lost: messages, tickets, the data of the server.
+//!    which repairs what was lost: messages, tickets, the data of the server. A look is about the first ticket,
+//!    because a process that loses its place loses all tickets. If that one is missing, and every ten seconds, all
+//!    are named.
 //! 2. A process that gets no messages polls: without a subscription; for about a look after it has lost its place
 //!    although it is alive, or until a message arrives; and while the first version of the crate has leases, whose
 //!    releases tell nobody. In the grace time nobody is served, so nobody polls.
@@ -13,6 +15,9 @@ use std::time::{Duration, Instant};
 /// The time between two looks of a process that gets messages.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The time after which a look names all tickets again: the server keeps one for a minute after it was named.
+const ALL: Duration = Duration::from_secs(10);
+
 /// The bounds of the time in which a process claims a ticket.
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
@@ -23,6 +28,8 @@ pub(super) struct Looks {
     at: Option<Instant>,
     /// The look that the process before this one makes unnecessary.
     soon: Option<Instant>,
+    /// When all tickets were named, unless they have to be named by the next look.
+    named_all: Option<Instant>,
     /// The number of reasons to look at once.
     reasons: u64,
     /// Until then, messages are taken not to arrive, although the channel is subscribed.
@@ -50,8 +57,9 @@ pub(super) struct Line {
 pub(super) struct Asked {
     pub(super) sent: Instant,
     reasons: u64,
-    /// It is for all tickets.
-    pub(super) is_look: bool,
+    is_look: bool,
+    /// It names all tickets.
+    names_all: bool,
 }
 
 impl Looks {
@@ -83,8 +91,14 @@ impl Looks {
         self.next().is_none_or(|next| next <= now)
     }
 
+    /// Returns whether a look of a process that has this channel, or none, names all tickets.
+    pub(super) fn names_all(&self, now: Instant, has_channel: bool) -> bool {
+        let was_lately = self.named_all.is_some_and(|at| now < at + ALL);
+        self.polls(has_channel) || self.is_deaf(now) || !was_lately
+    }
+
     pub(super) fn look_now(&mut self) {
-        self.at = None;
+        (self.at, self.named_all) = (None, None);
         self.reasons += 1;
     }
 
@@ -97,20 +111,24 @@ impl Looks {
         self.soon = soon;
     }
 
-    pub(super) fn begin(&mut self, sent: Instant, is_look: bool) -> Asked {
+    pub(super) fn begin(&mut self, sent: Instant, is_look: bool, names_all: bool) -> Asked {
         if is_look {
             self.soon = None;
+        }
+        if names_all {
+            self.named_all = Some(sent);
         }
         Asked {
             sent,
             reasons: self.reasons,
             is_look,
+            names_all,
         }
     }
 
     /// A request was not answered, or failed: looks after a pause.
     pub(super) fn failed(&mut self, again: Instant) {
-        self.at = Some(again);
+        (self.at, self.named_all) = (Some(again), None);
     }
 
     pub(super) fn answered(&mut self, asked: Asked, now: Instant, line: &Line, poll: Duration) {
@@ -128,8 +146,9 @@ impl Looks {
             return;
         }
         // With jitter, so that the processes of a fleet do not all look at once.
-        let pause = if line.was_missing && !asked.is_look {
+        let pause = if line.was_missing && !asked.names_all {
             // The other tickets are missing too.
+            self.named_all = None;
             Duration::ZERO
         } else if line.grace.is_zero() && (self.polls(line.has_channel) || self.is_deaf(now)) {
             poll.mul_f64(1.0 + fastrand::f64())
@@ -161,7 +180,7 @@ mod tests {
     };
 
     fn look(looks: &mut Looks, now: Instant, line: &Line) -> Duration {
-        let asked = looks.begin(now, true);
+        let asked = looks.begin(now, true, true);
         looks.answered(asked, now, line, POLL);
         looks.next().unwrap() - now
     }
@@ -250,7 +269,7 @@ mod tests {
         let (mut looks, now) = (Looks::default(), Instant::now());
         look(&mut looks, now, &LINE);
         let before = looks.next();
-        let asked = looks.begin(now, false);
+        let asked = looks.begin(now, false, false);
         looks.answered(asked, now + LOOK / 2, &LINE, POLL);
         assert_eq!(looks.next(), before);
         let expiry = Some(Duration::from_millis(7));
@@ -271,6 +290,27 @@ mod tests {
         assert!(looks.next() > Some(now + POLL));
         looks.set_soon(Some(now + POLL));
         assert!(look(&mut looks, now, &LINE) > POLL);
+    }
+
+    #[test]
+    fn names_all_each_ten_seconds_without_messages_and_after_a_loss() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        assert!(looks.names_all(now, true));
+        look(&mut looks, now, &LINE);
+        let last = now + ALL - Duration::from_nanos(1);
+        assert!(!looks.names_all(last, true) && looks.names_all(last, false));
+        assert!(looks.names_all(now + ALL, true));
+        // Without its first ticket the process looks at once.
+        let asked = looks.begin(now, true, false);
+        let lost = Line {
+            was_missing: true,
+            ..LINE
+        };
+        looks.answered(asked, now, &lost, POLL);
+        assert!(looks.names_all(now, true) && looks.is_due(now));
+        looks.begin(now, true, true);
+        looks.look_now();
+        assert!(looks.names_all(now, true));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! [`Renewals`]: renews the leases of a semaphore, many in one call.
 //!
 //! 1. One task of the store's runtime renews all leases of a semaphore. It ends when there are none.
-//! 2. A lease is due when about a third of its ttl has passed, at a random time, so that the processes of a
+//! 2. A lease is due when about half of its ttl has passed, at a random time, so that the processes of a
 //!    fleet do not all renew at once. A call renews also those that are due soon after; together at most
 //!    [`MOST_MEMBERS`] permits, which take the server less than a millisecond, so that nobody else waits.
 //! 3. A call holds the lock `renewing` of its leases, and a release waits for it. So no renewal comes after the
@@ -149,7 +149,7 @@ impl Renewals {
         let (number, end) = (state.number, held.until());
         let due = None;
         state.leases.insert(number, Entry { held, due, end });
-        if state.set(number, Some(sent + third(ttl))) {
+        if state.set(number, Some(sent + half(ttl))) {
             self.earlier.notify_one();
         }
         (number, !std::mem::replace(&mut state.is_running, true))
@@ -236,7 +236,7 @@ async fn renew(shared: Arc<Shared>, batch: Batch) {
     let sent = BootInstant::now();
     let answer = shared.renew(&leases).await;
     // The leases of one call stay together.
-    let next = sent + third(ttl);
+    let next = sent + half(ttl);
     for (index, (number, held, renewing)) in batch.into_iter().enumerate() {
         // Before the lease is due again, which may be at once.
         drop(renewing);
@@ -261,9 +261,9 @@ fn lost(shared: &Arc<Shared>, held: &Held) {
     shared.release_later(vec![held.request.clone()], shared.limit.options.ttl);
 }
 
-/// Returns a random time slightly below a third.
-fn third(ttl: Duration) -> Duration {
-    (ttl / 3).mul_f64(1.0 - fastrand::f64() / 10.0)
+/// Returns a random time slightly below a half: what is left of the ttl is for further attempts.
+fn half(ttl: Duration) -> Duration {
+    (ttl / 2).mul_f64(1.0 - fastrand::f64() / 10.0)
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ use crate::store::Store;
 ///
 /// When the server's clock is set back, leases and tickets last as long as they would have. When it
 /// is set forward, they expire early, and holders notice that at the next renewal; until then, at
-/// most a third of the ttl, only the fencing number shows which lease is valid.
+/// most half of the ttl, only the fencing number shows which lease is valid.
 ///
 /// # Examples
 ///
@@ -167,7 +167,7 @@ impl Semaphore {
     }
 
     /// Sets how long a lease lasts without renewal, 10 seconds by default. A lease is renewed when
-    /// a third of that has passed, with up to 127 other permits of this process in one call, so the
+    /// half of that has passed, with up to 127 other permits of this process in one call, so the
     /// [deadline](Store::deadline) of a call should be much shorter. All semaphores with the name must have the
     /// same ttl.
     ///

@@ -3,8 +3,8 @@
 //!
 //! 1. The first waiters have tickets. The number of a ticket is its position among the waiters of all processes.
 //!    A call requests permits for new waiters, for tickets that the server [told](crate::store) this process to
-//!    claim, or, when the process [looks](super::looks), for all tickets. Only its answer grants a lease: a
-//!    message is a hint.
+//!    claim, or, when the process [looks](super::looks), for the first ticket or for all. Only its answer grants a
+//!    lease: a message is a hint.
 //! 2. A call without a reply is made once more: a second request with the same id gets the same
 //!    lease. If that fails too, waiters keep their places and their tickets, and the process looks after a pause.
 //! 3. The highest number that the server has given is sent with the next request, so that numbers do not fall
@@ -164,10 +164,11 @@ impl Limit for Leases {
         }
         own.listening.get_or_insert_with(|| shared.listen());
         let is_look = own.looks.is_due(now);
+        let names_all = is_look && own.looks.names_all(now, this.store.channel().is_some());
         let mut requests = Vec::new();
         for (index, waiter) in queue.first(MOST_TICKETS).enumerate() {
             let one = &mut waiter.request;
-            if is_look || one.ticket == 0 || one.is_told {
+            if names_all || (is_look && index == 0) || one.ticket == 0 || one.is_told {
                 requests.push((index, one.clone()));
                 // A message that comes from now on may be about a later state than the answer.
                 (one.is_told, one.is_known) = (false, true);
@@ -176,7 +177,7 @@ impl Limit for Leases {
         match own.looks.next() {
             Some(next) if requests.is_empty() => Next::Sleep(next),
             _ => {
-                let asked = own.looks.begin(now, is_look);
+                let asked = own.looks.begin(now, is_look, names_all);
                 Next::Run(Box::pin(this.ask_for_waiters(requests, asked)))
             }
         }
@@ -321,7 +322,8 @@ impl Shared {
                 let soon = rest.parse().ok().map(Duration::from_micros);
                 own.looks.set_soon(soon.map(|soon| Instant::now() + soon));
             }
-            _ => own.looks.set_soon(None),
+            // The driver need not wake for that: it looks at the clock when it does.
+            _ => return own.looks.set_soon(None),
         }
         self.notify();
     }

@@ -5,7 +5,8 @@
 -- KEYS[2]  a hash of their fencing numbers, by id
 -- KEYS[3], KEYS[4], KEYS[7]  the line of the waiters
 -- KEYS[5]  t:c:b, as whole numbers:
---   t  the microsecond of the last write
+--   t  the microsecond of the last write. It begins with 0 if the first version had no lease and no ticket when
+--      this version looked for the last time; the first version writes no such number, but reads it.
 --   c  the last number of a lease or a ticket: each is max(c + 1, seen + 1, now), so that numbers rise
 --      even if the previous one was lost
 --   b  the birth, as in KEYS[6], from which this semaphore has recovered
@@ -16,7 +17,8 @@
 -- ARGV[1]  the operation
 -- ARGV[2]  the number of permits, ARGV[3] the ttl of a lease, ARGV[4] the grace: the time after the
 --          birth in which no new caller is admitted, ARGV[5] the time in which the caller claims a ticket: in
--- microseconds ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
+--          microseconds
+-- ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
 --          executes calls whose callers have left. After it, nothing changes, and the reply is now.
 -- ARGV[7]  and on, the arguments of the operation, and its reply:
 --   acquire seen channel (id n ticket stays)...
@@ -43,37 +45,33 @@
 -- The number of permits is not exceeded: only `acquire` adds leases while permits are free, and
 -- `assert` leases that are older than a loss of data. No call is admitted before an older ticket.
 
-local MINUTE, DAY = 60000000, 86400000000
+local MINUTE, DAY_IN_MILLIS = 60000000, '86400000'
+
+-- The number of leases and tickets in which the first version is looked for.
+local SOME = 100
 
 local leases, fences = KEYS[1], KEYS[2]
+local what, limit, ttl, grace, patience = ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0
+if now > ARGV[6] + 0 then return { now } end
 
-local function number(index)
-  local value = tonumber(ARGV[index])
-  if not value then fail('an argument is missing: ' .. index) end
-  return value
-end
-
-local what, limit, ttl, grace, patience = ARGV[1], number(2), number(3), number(4), number(5)
-if now > number(6) then return { now } end
-
-local t, c, recovered = 0, 0, 0
-local value = redis.call('GET', KEYS[5])
+local t, c, recovered, has_first_version = 0, 0, 0, true
+local value, born = redis.call('GET', KEYS[5]), redis.call('GET', KEYS[6])
 if value then
   local vt, vc, vb = value:match('^(%d+):(%d+):(%d+)$')
   t, c, recovered = stored(vt), stored(vc), stored(vb)
+  has_first_version = vt:sub(1, 1) ~= '0'
 end
 
 -- The server's clock was set back: expiries move back with it.
-if now < t then
+local stale = now < t
+if stale then
   for _, key in ipairs({ leases, ends }) do
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
       redis.call('ZINCRBY', key, text(now - t), member)
     end
   end
 end
-local stale = now < t
 
-local born = redis.call('GET', KEYS[6])
 if born then born = stored(born:match('^%d+$')) end
 -- A birth in the future, after the clock was set back, counts as now.
 if not born or (born > now and born ~= recovered) then
@@ -86,162 +84,202 @@ local young = born ~= recovered
 local rest = 0
 if young then rest = math.max(0, born + grace - now) end
 
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', text(now))) do
+-- Returns the members whose time is over.
+local function over(key)
+  if redis.call('ZCOUNT', key, '-inf', stamp) == 0 then return {} end
+  return redis.call('ZRANGEBYSCORE', key, '-inf', stamp)
+end
+
+for _, member in ipairs(over(leases)) do
   redis.call('ZREM', leases, member)
   redis.call('HDEL', fences, member)
 end
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now))) do
-  tear(member)
+for _, member in ipairs(over(ends)) do tear(member) end
+-- The number of permits that are held.
+local held, has_line = redis.call('ZCARD', leases), redis.call('ZCARD', ends) > 0
+
+-- Calls a command with a list of arguments, in parts: no function takes 8,000. Returns the sum of the replies.
+local function in_parts(command, key, list)
+  local sum = 0
+  for first = 1, #list, 4000 do
+    sum = sum + redis.call(command, key, unpack(list, first, math.min(first + 3999, #list)))
+  end
+  return sum
 end
 
-local function held() return redis.call('ZCARD', leases) end
-
-local function room() return math.max(0, limit - held()) end
-
-local seen = what == 'acquire' and number(7) or 0
-
-local function following()
-  c = math.max(c + 1, seen + 1, now)
-  stale = true
-  return c
-end
-
--- Visits the members of a lease.
-local function each(id, n, visit)
-  visit(id)
-  for index = 1, n - 1 do visit(id .. ':' .. index) end
-end
-
--- Ensures that a key lasts at least this long.
+-- Ensures that a key lasts at least this long. It is kept for twice as long, so that few calls have to do it.
 local function lasts(key, micros)
-  local millis = div_up(micros, 1000) + 1
-  if redis.call('PTTL', key) < millis then redis.call('PEXPIRE', key, text(millis)) end
+  if redis.call('PTTL', key) * 1000 < micros then redis.call('PEXPIRE', key, text(math.ceil(micros / 500) + 1)) end
 end
 
+local holds = false
+
+-- Adds a lease, or lets it last as long as a new one.
 local function hold(id, n, fencing)
-  each(id, n, function(member) redis.call('ZADD', leases, text(now + ttl), member) end)
+  local expiry = text(now + ttl)
+  local scores = { expiry, id }
+  for index = 1, n - 1 do
+    scores[#scores + 1] = expiry
+    scores[#scores + 1] = id .. ':' .. index
+  end
+  held = held + in_parts('ZADD', leases, scores)
   redis.call('HSET', fences, id, text(fencing))
-  lasts(leases, ttl)
-  lasts(fences, ttl)
-  stale = true
+  stale, holds = true, true
+end
+
+-- Removes a lease. Returns the number of its members that existed.
+local function give(id, n)
+  local members = { id }
+  for index = 1, n - 1 do members[index + 1] = id .. ':' .. index end
+  local count = in_parts('ZREM', leases, members)
+  redis.call('HDEL', fences, id)
+  held = held - count
+  return count
 end
 
 -- A server without memory refuses the first write of a script, unless that write takes none. It must not lose a
 -- lease.
-local function room_for_renewals() redis.call('ZREM', leases, '') end
+if what == 'renew' or what == 'assert' then redis.call('ZREM', leases, '') end
 
-local function give(id, n)
-  local count = 0
-  each(id, n, function(member) count = count + redis.call('ZREM', leases, member) end)
-  redis.call('HDEL', fences, id)
-  return count
-end
-
-local function save()
-  if stale then
-    keep(KEYS[5], string.format('%.0f:%.0f:%.0f', now, c, recovered), DAY)
-  end
-end
-
--- Puts a ticket into the line, or back. Returns its number, and whether it was put back.
-local function line_up(name, ticket, channel)
-  local known, one = redis.call('ZSCORE', tickets, name), waiting(name)
-  local is_back = ticket > 0 and not known
-  if ticket == 0 then ticket = tonumber(known or '') or following() end
-  if not known then redis.call('ZADD', tickets, text(ticket), name) end
-  -- A call of the first version passes no ticket that has not expired.
-  redis.call('ZADD', ends, text(now + MINUTE), name)
-  -- Its process was heard, so it may be told again.
-  local stuck = known and one and one.stuck or 0
-  write(name, { told = 0, stuck = stuck, permits = limit, patience = patience, channel = channel })
-  return ticket, is_back
-end
-
--- The time until a lease expires, which tells nobody, for the process with the oldest ticket.
-local function next_expiry(name)
-  local oldest, first = redis.call('ZRANGE', tickets, 0, 0)[1], redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')
-  if not oldest or not first[2] or process_of(oldest) ~= process_of(name) then return 0 end
-  return math.max(1, tonumber(first[2]) - now)
-end
-
+local reply
 if what == 'acquire' then
-  local reply, claimed, leaving, back, last = {}, {}, {}, 0, nil
-  local channel = ARGV[8]
+  local seen, channel, process = ARGV[7] + 0, ARGV[8], process_of(ARGV[9])
+  local function following()
+    c = math.max(c + 1, seen + 1, now)
+    stale = true
+    return c
+  end
+
+  local ids, names = {}, {}
   for index = 9, #ARGV, 4 do
-    local id, n, ticket, stays = ARGV[index], number(index + 1), number(index + 2), number(index + 3)
-    local name, fencing, place = id .. ':' .. text(n), 0, #reply + 1
-    if redis.call('ZSCORE', leases, id) then
+    ids[#ids + 1] = ARGV[index]
+    names[#names + 1] = ARGV[index] .. ':' .. ARGV[index + 1]
+  end
+  -- What is known of them: when their leases expire, and the numbers and values of their tickets.
+  local expiries, numbers, values = {}, {}, {}
+  if held > 0 then expiries = redis.call('ZMSCORE', leases, unpack(ids)) end
+  if has_line then
+    numbers = redis.call('ZMSCORE', tickets, unpack(names))
+    values = redis.call('HMGET', waits, unpack(names))
+  end
+
+  local places, claimed, added, back = {}, {}, {}, 0
+  local own = ARGV[2] .. ':' .. ARGV[5] .. ':' .. channel
+  -- The value of most tickets.
+  local plain = '0:0:' .. own
+  for place, id in ipairs(ids) do
+    local index, name, fencing = 5 + 4 * place, names[place], 0
+    local n, ticket = ARGV[index + 1] + 0, ARGV[index + 2] + 0
+    if expiries[place] then
       fencing = tonumber(redis.call('HGET', fences, id) or '') or following()
       hold(id, n, fencing)
       tear(name)
       ticket = 0
-    elseif rest == 0 and ticket == 0 and n <= room() and redis.call('ZCARD', tickets) == 0 then
+    elseif rest == 0 and ticket == 0 and held + n <= limit and not has_line then
       fencing = following()
       hold(id, n, fencing)
     else
-      local is_back
-      ticket, is_back = line_up(name, ticket, channel)
-      if is_back then back = 1 end
-      stale, last = true, name
-      claimed[name] = { id = id, n = n, place = place }
-      if stays == 0 then leaving[#leaving + 1] = { name = name, place = place } end
+      -- The ticket is put into the line, or back.
+      local known, before = numbers[place], nil
+      if known then
+        if ticket == 0 then ticket = known + 0 end
+        if values[place] ~= plain then before = waiting(values[place]) end
+      else
+        if ticket > 0 then back = 1 else ticket = following() end
+        added[#added + 1] = text(ticket)
+        added[#added + 1] = name
+      end
+      -- Its process was heard, so it may be told again.
+      local stuck = before and before.stuck or 0
+      claimed[name] = {
+        told = 0, stuck = stuck, permits = limit, patience = patience, channel = channel, own = own,
+        is_stored = values[place] == plain and known,
+        id = id, n = n, place = place, stays = ARGV[index + 3] ~= '0',
+      }
+      stale, has_line = true, true
     end
-    reply[place], reply[place + 1] = fencing, ticket
+    places[2 * place - 1], places[2 * place] = fencing, ticket
+  end
+  if #added > 0 then redis.call('ZADD', tickets, unpack(added)) end
+
+  local gone = {}
+  if rest == 0 then
+    local granted
+    granted, gone = serve(limit, held, process, claimed)
+    for _, name in ipairs(granted) do
+      local one, fencing = claimed[name], following()
+      hold(one.id, one.n, fencing)
+      places[2 * one.place - 1], one.stays = fencing, false
+    end
   end
 
-  local function grant(name)
-    local one, fencing = claimed[name], following()
-    hold(one.id, one.n, fencing)
-    tear(name)
-    reply[one.place], reply[one.place + 1] = fencing, 0
+  -- A call of the first version passes no ticket that has not expired, so tickets of this version expire too.
+  local until_then, staying = text(now + MINUTE), {}
+  for name, one in pairs(claimed) do
+    if not one.stays then
+      tear(name)
+      places[2 * one.place] = 0
+    elseif not gone[process] then
+      if not one.is_stored then write(name, one) end
+      staying[#staying + 1] = until_then
+      staying[#staying + 1] = name
+    end
   end
-  if rest == 0 then serve(limit, held(), process_of(ARGV[9]), claimed, grant) end
-  for _, one in ipairs(leaving) do
-    tear(one.name)
-    reply[one.place + 1] = 0
-  end
-  local soonest, first_version = 0, 0
-  if last then
+  if #staying > 0 then
+    redis.call('ZADD', ends, unpack(staying))
     lasts(tickets, MINUTE)
     lasts(ends, MINUTE)
     lasts(waits, MINUTE)
-    soonest = next_expiry(last)
-    first_version = has_first_version(leases) and 1 or 0
   end
-  save()
-  return { now, rest, soonest, first_version, back, unpack(reply) }
+
+  local soonest, old = 0, 0
+  if next(claimed) then
+    -- The time until a lease expires, which tells nobody, for the process with the oldest ticket.
+    local oldest = redis.call('ZRANGE', tickets, 0, 0)[1]
+    if oldest and process_of(oldest) == process then
+      local first = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
+      if first then soonest = math.max(1, first - now) end
+    end
+    -- Whether the first version has a ticket or a lease, whose end tells nobody. It has written the state before.
+    if has_first_version then
+      has_first_version = false
+      for _, key in ipairs({ ends, leases }) do
+        local some = redis.call('ZRANGE', key, 0, SOME - 1)
+        for _, member in ipairs(some) do
+          if is_of_first_version(member) then old = 1 end
+        end
+        has_first_version = has_first_version or old > 0 or #some == SOME
+      end
+    end
+  end
+  reply = { now, rest, soonest, old, back, unpack(places) }
 elseif what == 'renew' then
-  local scores, expiry = {}, text(now + ttl)
-  for index = 8, #ARGV do
-    scores[#scores + 1] = expiry
-    scores[#scores + 1] = ARGV[index]
+  local changed, expiry = 0, text(now + ttl)
+  for first = 8, #ARGV, 2000 do
+    local scores = {}
+    for index = first, math.min(first + 1999, #ARGV) do
+      scores[#scores + 1] = expiry
+      scores[#scores + 1] = ARGV[index]
+    end
+    -- Together, because each command costs time.
+    changed = changed + redis.call('ZADD', leases, 'XX', 'CH', unpack(scores))
   end
-  room_for_renewals()
-  -- All together, because each command costs time; but no function takes 8,000 arguments.
-  local changed = 0
-  for first = 1, #scores, 4000 do
-    local last = math.min(first + 3999, #scores)
-    changed = changed + redis.call('ZADD', leases, 'XX', 'CH', unpack(scores, first, last))
-  end
-  local all = changed == #scores / 2
-  if all then c = math.max(c, number(7)) end
-  lasts(leases, ttl)
-  lasts(fences, ttl)
-  stale = true
-  save()
-  return { now, all and 1 or 0 }
+  local all = changed == #ARGV - 7
+  if all then c = math.max(c, ARGV[7] + 0) end
+  stale, holds = true, true
+  reply = { now, all and 1 or 0 }
 elseif what == 'assert' then
-  local reply, last = { now }, c
-  room_for_renewals()
+  local last = c
+  reply = { now }
   for index = 7, #ARGV, 3 do
-    local id, n, fencing = ARGV[index], number(index + 1), number(index + 2)
-    local there, verdict = 0, 0
-    each(id, n, function(member)
-      if redis.call('ZSCORE', leases, member) then there = there + 1 end
-    end)
+    local id, n, fencing = ARGV[index], ARGV[index + 1] + 0, ARGV[index + 2] + 0
+    local there, verdict = redis.call('ZSCORE', leases, id) and 1 or 0, 0
+    for number = 1, n - 1 do
+      if redis.call('ZSCORE', leases, id .. ':' .. number) then there = there + 1 end
+    end
     if there == n then
       verdict = 1
-    elseif rest > 0 or ((young or fencing > last) and n - there <= room()) then
+    elseif rest > 0 or ((young or fencing > last) and held + n - there <= limit) then
       -- The data is older than the lease, or did not exist when the lease was granted.
       verdict = 2
     end
@@ -253,23 +291,27 @@ elseif what == 'assert' then
     end
     reply[#reply + 1] = verdict
   end
-  save()
-  return reply
 elseif what == 'release' then
   local count = 0
   for index = 7, #ARGV, 2 do
-    local id, n = ARGV[index], number(index + 1)
+    local id, n = ARGV[index], ARGV[index + 1] + 0
     count = count + give(id, n)
-    tear(id .. ':' .. text(n))
+    if has_line then tear(id .. ':' .. ARGV[index + 1]) end
   end
-  if rest == 0 then serve(limit, held(), process_of(ARGV[7]), {}) end
-  save()
-  return { now, count }
+  if rest == 0 then serve(limit, held, process_of(ARGV[7]), {}) end
+  reply = { now, count }
 elseif what == 'look' then
-  local free = room()
-  if rest > 0 then free = 0 end
-  save()
-  return { now, rest, free }
+  reply = { now, rest, rest > 0 and 0 or math.max(0, limit - held) }
 else
   fail('what to do is not known: ' .. tostring(what))
 end
+
+if holds then
+  lasts(leases, ttl)
+  lasts(fences, ttl)
+end
+if stale then
+  local mark = has_first_version and '' or '0'
+  redis.call('SET', KEYS[5], mark .. stamp .. ':' .. text(c) .. ':' .. text(recovered), 'PX', DAY_IN_MILLIS)
+end
+return reply

@@ -17,19 +17,26 @@ local tickets, ends, waits = KEYS[3], KEYS[4], KEYS[7]
 -- For how long a ticket stays in front that only its own permits exclude.
 local STUCK = 1000000
 
-local function text(value) return string.format('%.0f', value) end
+-- The numbers of tickets that are read at once: the first two are enough in most calls.
+local FEW, MANY = 2, 32
 
-local function process_of(name) return name:match('^(.-)%.') or name end
+-- A whole number as a string. In two parts, because '%.0f' takes four times as long.
+local function text(value)
+  if value == now then return stamp end
+  if value < 1000000 then return string.format('%d', value) end
+  return string.format('%d%06d', math.floor(value / 1000000), value % 1000000)
+end
+
+local function process_of(name) return name:match('^([^.]*)%.') or name end
 
 local function is_of_first_version(name) return not name:find('.', 1, true) end
 
--- Returns a ticket of the current version.
-local function waiting(name)
-  local value = redis.call('HGET', waits, name)
+-- Returns a ticket of the current version from its value.
+local function waiting(value)
   if not value then return nil end
-  local told, stuck, permits, patience, channel = value:match('^(%d+):(%d+):(%d+):(%d+):(.*)$')
+  local told, stuck, own, permits, patience, channel = value:match('^(%d+):(%d+):((%d+):(%d+):(.*))$')
   local one = { told = stored(told), stuck = stored(stuck), permits = stored(permits), patience = stored(patience) }
-  one.channel, one.process = channel, process_of(name)
+  one.own, one.channel = own, channel
   -- The clock was set back.
   if one.told > now then one.told = 0 end
   if one.stuck > now then one.stuck = 0 end
@@ -37,8 +44,8 @@ local function waiting(name)
 end
 
 local function write(name, one)
-  local numbers = string.format('%.0f:%.0f:%.0f:%.0f:', one.told, one.stuck, one.permits, one.patience)
-  redis.call('HSET', waits, name, numbers .. one.channel)
+  one.is_stored = true
+  redis.call('HSET', waits, name, text(one.told) .. ':' .. text(one.stuck) .. ':' .. one.own)
 end
 
 local function tear(name)
@@ -54,118 +61,97 @@ local function tell(channel, message)
   return type(receivers) == 'table' or receivers > 0
 end
 
--- Removes all tickets of these processes.
-local function remove(gone)
-  if not next(gone) then return end
-  for _, name in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
-    if gone[process_of(name)] then tear(name) end
-  end
-end
-
--- Serves the line in the order of the tickets, while `used` permits are held: calls `grant` for those in
--- `claimed` that fit, and tells the processes of the others to claim. A ticket fits if the permits that are
+-- Serves the line in the order of the tickets, while `used` permits are held: grants those in `claimed` that fit,
+-- which stay in the line, and tells the processes of the others to claim. A ticket fits if the permits that are
 -- held, those that are kept for tickets before it, and its own are within the least of its permits and theirs.
 -- The first one that does not fit ends the line, so nobody overtakes it. A process that does not claim in time,
--- or cannot be told, loses its place: all its tickets leave; but not those of `caller`, the process of this call.
-local function serve(limit, used, caller, claimed, grant)
-  local most, gone, told, is_new, patience = MOST, {}, {}, false, 0
+-- or cannot be told, loses its place: all its tickets leave; but not those of `caller`, the process of this call,
+-- unless it cannot be told. `claimed` has the tickets of the current version by name, which need not be stored yet.
+-- Returns the names of those that are granted, and the processes that have lost their places.
+local function serve(limit, used, caller, claimed)
+  local granted, gone, told, most = {}, {}, {}, MOST
   -- The least cost of a ticket that was passed, by process.
   local passed = {}
-  local index, successor, ended = 0, nil, false
-
-  local function keep_for(name, one, n, bound)
-    local is_alive = now - one.told < one.patience
-    if one.told == 0 then
-      one.told, is_new = now, true
-      write(name, one)
-      is_alive = tell(one.channel, one.process .. ' claim ' .. name)
-    elseif not is_alive and one.process == caller then
-      one.told, is_new, is_alive = now, true, true
-      write(name, one)
-    end
-    if not is_alive then
-      gone[one.process] = true
-      return
-    end
-    used, most, told[one.process] = used + n, bound, true
-    patience = math.max(patience, one.told + one.patience - now)
-  end
-
-  -- Returns whether a ticket that does not fit is passed, and keeps its number: only its own permits exclude it,
-  -- and that for a second, or a ticket of its process for no more was passed.
-  local function is_passed(name, one, n)
-    if not one or used + n > math.min(most, limit) then return false end
-    if n >= (passed[one.process] or MOST) then return true end
-    if one.stuck == 0 then
-      one.stuck = now
-      write(name, one)
-    end
-    if now - one.stuck < STUCK then return false end
-    passed[one.process] = n
-    return true
-  end
-
-  local function visit(name)
-    -- Behind the end of the line only the successor is looked for.
-    if ended and told[process_of(name)] then return end
-    local n, one = tonumber(name:match(':(%d+)$')), waiting(name)
-    if not one and (not is_of_first_version(name) or not redis.call('ZSCORE', ends, name)) then
-      -- Its data was lost.
-      tear(name)
-      index = index - 1
-      return
-    end
-    if one and gone[one.process] then return end
-    if ended then
-      successor = one
-      return
-    end
-    local bound = math.min(most, one and one.permits or limit)
-    if used + n > bound then
-      ended = not is_passed(name, one, n)
-      if ended and one and not told[one.process] then successor = one end
-    elseif claimed[name] then
-      grant(name)
-      used, index = used + n, index - 1
-    elseif one then
-      keep_for(name, one, n, bound)
-    else
-      -- The first version polls.
-      used = used + n
-    end
-  end
+  local index, page, successor, ended, is_new, patience, before = 0, FEW, nil, false, false, 0, nil
 
   while not ended or (next(told) and not successor) do
-    local page = redis.call('ZRANGE', tickets, text(index), text(index + 15))
-    if #page == 0 then break end
-    for _, name in ipairs(page) do
+    local names = redis.call('ZRANGE', tickets, index, index + page - 1)
+    local values = redis.call('HMGET', waits, 'next', unpack(names))
+    before, page = values[1], MANY
+    if #names == 0 then break end
+    for place, name in ipairs(names) do
+      local process, n = process_of(name), name:match(':(%d+)$') + 0
+      local value = claimed[name] or values[place + 1]
       index = index + 1
-      visit(name)
-      if successor then break end
+      if not value and (not is_of_first_version(name) or not redis.call('ZSCORE', ends, name)) then
+        -- Its data was lost.
+        tear(name)
+        index = index - 1
+      elseif ended then
+        -- Behind the end of the line only the successor is looked for.
+        if value and not told[process] and not gone[process] then successor = { name, value } end
+      elseif not gone[process] then
+        local one = claimed[name] or waiting(value)
+        local bound = math.min(most, one and one.permits or limit)
+        if used + n > bound then
+          -- It is passed, and keeps its number, if only its own permits exclude it, and that for a second, or a
+          -- ticket of its process for no more was passed.
+          ended = not one or used + n > math.min(most, limit)
+          if not ended and n < (passed[process] or MOST) then
+            if one.stuck == 0 then
+              one.stuck = now
+              write(name, one)
+            end
+            ended = now - one.stuck < STUCK
+            if not ended then passed[process] = n end
+          end
+          if ended and one and not told[process] then successor = { name, value } end
+        elseif claimed[name] then
+          granted[#granted + 1] = name
+          used = used + n
+        elseif one then
+          local is_alive = now - one.told < one.patience
+          if one.told == 0 then
+            one.told, is_new = now, true
+            write(name, one)
+            is_alive = tell(one.channel, process .. ' claim ' .. name)
+          elseif not is_alive and process == caller then
+            one.told, is_new, is_alive = now, true, true
+            write(name, one)
+          end
+          if is_alive then
+            used, most, told[process] = used + n, bound, true
+            patience = math.max(patience, one.told + one.patience - now)
+          else
+            gone[process] = true
+          end
+        else
+          -- The first version polls.
+          used = used + n
+        end
+      end
+      if ended and (successor or not next(told)) then break end
     end
   end
-  remove(gone)
+  if next(gone) then
+    for _, name in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
+      if gone[process_of(name)] then tear(name) end
+    end
+  end
 
   -- The successor looks when the time of those that were told is over; and it need not if nobody is waited for.
-  local before = redis.call('HGET', waits, 'next')
   if next(told) then
-    if successor and successor.channel ~= '' and (is_new or not before) then
-      redis.call('HSET', waits, 'next', successor.process .. ' ' .. successor.channel)
-      tell(successor.channel, successor.process .. ' soon ' .. text(patience))
+    if successor and (is_new or not before) then
+      local process, one = process_of(successor[1]), claimed[successor[1]] or waiting(successor[2])
+      if one.channel ~= '' then
+        redis.call('HSET', waits, 'next', process .. ' ' .. one.channel)
+        tell(one.channel, process .. ' soon ' .. text(patience))
+      end
     end
   elseif before then
     local process, channel = before:match('^(%S+) (.*)$')
     redis.call('HDEL', waits, 'next')
     if process then tell(channel, process .. ' calm 0') end
   end
-end
-
--- Whether the first version has a ticket or a lease, whose end tells nobody.
-local function has_first_version(leases)
-  for _, key in ipairs({ ends, leases }) do
-    for _, member in ipairs(redis.call('ZRANGE', key, 0, 99)) do
-      if is_of_first_version(member) then return true end
-    end
-  end
-  return false
+  return granted, gone
 end

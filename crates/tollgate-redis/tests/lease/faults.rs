@@ -13,7 +13,7 @@ use super::verbs::{KEY, is_old, members, score, semaphore, tickets, until, until
 use crate::support::server::Server;
 use crate::support::{ask, failure, on_server, one_thread, runtime};
 
-/// Renewed after at most 100 milliseconds, and lost after 281 without a renewal.
+/// Renewed after at most 150 milliseconds, and lost after 281 without a renewal.
 const TTL: Duration = Duration::from_millis(300);
 
 /// For leases that are to stay, also on a slow machine.
@@ -36,7 +36,7 @@ fn lease_held_beyond_its_ttl_renews_itself() {
     });
 }
 
-/// A third of the ttl has at most ten batches, which are renewed together, and more only by their size.
+/// Half of the ttl has at most 15 batches, which are renewed together, and 8 more by their size.
 #[test]
 fn leases_of_a_process_are_renewed_together() {
     on_server(async |server| {
@@ -57,10 +57,10 @@ fn leases_of_a_process_are_renewed_together() {
         let (before, first) = (store.calls(), renewed().fold(0.0, f64::max));
         until(async || renewed().all(|score| score > first)).await;
         // The first ones may have been renewed several times meanwhile.
-        let thirds = 1 + (renewed().fold(0.0, f64::max) - first) as u64 / 2_700_000;
+        let halves = 1 + (renewed().fold(0.0, f64::max) - first) as u64 / 4_050_000;
         assert!(
-            store.calls() - before <= 2 * 14 * thirds,
-            "{} calls in {thirds} thirds",
+            store.calls() - before <= 2 * 23 * halves,
+            "{} calls in {halves} halves",
             store.calls() - before
         );
         assert!(leases.iter().all(|lease| !lease.is_lost()));
@@ -250,7 +250,7 @@ fn token_of_a_lost_lease_is_cancelled_in_time() {
         server.kill();
         lease.token().cancelled().await;
         assert!(lease.is_lost());
-        assert!(store.is_broken());
+        until(async || store.is_broken()).await;
     });
 }
 
@@ -476,11 +476,11 @@ fn keys_without_use_expire_except_the_sentinel() {
         until(async || members(server, "{jobs}/semaphore/tickets") == 1).await;
         let life = |key: &str| -> i64 { ask(server, &["PTTL", key]) };
         for key in [KEY, "{jobs}/semaphore/fences"] {
-            assert!((30_000..=60_002).contains(&life(key)), "{key}");
+            assert!((60_000..=120_002).contains(&life(key)), "{key}");
         }
         for part in ["tickets", "ends", "waits"] {
             let key = format!("{{jobs}}/semaphore/{part}");
-            assert!((30_000..=60_002).contains(&life(&key)), "{key}");
+            assert!((60_000..=120_002).contains(&life(&key)), "{key}");
         }
         assert!((80_000_000..=86_400_001).contains(&life("{jobs}/semaphore/state")));
         assert_eq!(life("tollgate:born"), -1);

@@ -14,10 +14,12 @@ use crate::support::server::Server;
 const TICK: i64 = 10_000;
 const HOLD: i64 = 2 * TICK;
 const LOOK: i64 = 100 * TICK;
+const ALL: i64 = 1_000 * TICK;
 const POLL: i64 = 3 * TICK;
 const PATIENCE: i64 = 50_000;
 
-const PERMITS: i64 = 2;
+/// The permits of each process; those of others may differ.
+const WORLDS: [[i64; 6]; 3] = [[2; 6], [50; 6], [1, 2, 3, 1, 2, 3]];
 
 /// The ticks in which there are faults, and the ticks after them in which everybody has to be served.
 const FAULTY: i64 = 150;
@@ -27,8 +29,14 @@ const CALM: i64 = 300;
 enum Fault {
     /// Does nothing for so many ticks; messages wait for it.
     Freeze(i64),
+    /// All processes do nothing for so many ticks.
+    FreezeAll(i64),
     /// Gets no messages for so many ticks, although they are sent.
     LoseMessages(i64),
+    /// Gets each message twice for so many ticks, and again after as many.
+    RepeatMessages(i64),
+    /// Gets each message that is sent in the next second so many ticks later.
+    DelayMessages(i64),
     /// Ends, with its connection and its leases.
     Die,
     /// Of all processes, on the server.
@@ -43,12 +51,20 @@ struct Process {
     held: Vec<(String, i64, i64)>,
     told: BTreeSet<String>,
     look: i64,
+    /// When all tickets have to be named again.
+    all: i64,
     soon: Option<i64>,
     /// Until then it polls, and names no channel.
     deaf: i64,
     frozen: i64,
     loses: i64,
-    inbox: Vec<String>,
+    repeats: i64,
+    repeat: i64,
+    delays: i64,
+    delay: i64,
+    permits: i64,
+    /// The messages, with the time at which each arrives.
+    inbox: Vec<(i64, String)>,
     is_dead: bool,
     /// It has no channel.
     looks: bool,
@@ -64,10 +80,11 @@ struct Fleet<'a> {
 }
 
 impl Fleet<'_> {
-    fn call(&mut self, what: &str, rest: &[String]) -> Vec<i64> {
+    fn call(&mut self, process: usize, what: &str, rest: &[String]) -> Vec<i64> {
+        let permits = self.processes[process].permits;
         let mut command = redis::cmd("EVAL");
         command.arg(self.text).arg(KEYS.len()).arg(&KEYS).arg(what);
-        let numbers = [PERMITS, 1_000_000_000, 0, PATIENCE, self.now];
+        let numbers = [permits, 1_000_000_000, 0, PATIENCE, self.now];
         command.arg(&numbers).arg(rest);
         let reply: Vec<i64> = command.query(self.connection).unwrap();
         let mut pipeline = redis::pipe();
@@ -75,12 +92,19 @@ impl Fleet<'_> {
         pipeline.cmd("DEL").arg("told").ignore();
         pipeline.cmd("ZCARD").arg(KEYS[0]);
         let (told, held): (Vec<String>, i64) = pipeline.query(self.connection).unwrap();
-        assert!(held <= PERMITS);
+        let most = self.processes.iter().map(|process| process.permits).max();
+        assert!(Some(held) <= most);
         for message in told {
             let (name, rest) = message.split_once(' ').unwrap();
             let process = &mut self.processes[name[1..].parse::<usize>().unwrap()];
-            if process.loses <= self.now {
-                process.inbox.push(rest.to_owned());
+            if process.loses > self.now {
+                continue;
+            }
+            let late = i64::from(process.delays > self.now) * process.delay;
+            process.inbox.push((self.now + late, rest.to_owned()));
+            if process.repeats > self.now {
+                let again = [self.now + late, self.now + late + process.repeat];
+                process.inbox.extend(again.map(|at| (at, rest.to_owned())));
             }
         }
         reply
@@ -88,7 +112,11 @@ impl Fleet<'_> {
 
     fn join(&mut self, process: usize) {
         self.ids += 1;
-        let n = 1 + i64::from(self.ids.is_multiple_of(5));
+        let n = if self.ids.is_multiple_of(5) {
+            self.processes[process].permits
+        } else {
+            1
+        };
         let id = format!("p{process}.{}", self.ids);
         self.processes[process].waiting.push((id, n, 0));
     }
@@ -98,7 +126,7 @@ impl Fleet<'_> {
         let held = &mut self.processes[process].held;
         let over: Vec<_> = held.extract_if(.., |one| is_all || one.2 <= now).collect();
         for (id, n, _) in over {
-            self.call("release", &[id, n.to_string()]);
+            self.call(process, "release", &[id, n.to_string()]);
         }
     }
 
@@ -107,7 +135,11 @@ impl Fleet<'_> {
         self.release(index, false);
         let now = self.now;
         let process = &mut self.processes[index];
-        for message in std::mem::take(&mut process.inbox) {
+        let arrived: Vec<_> = process
+            .inbox
+            .extract_if(.., |message| message.0 <= now)
+            .collect();
+        for (_, message) in arrived {
             process.deaf = 0;
             match message.split_once(' ').unwrap() {
                 ("claim", name) => drop(process.told.insert(name.to_owned())),
@@ -119,15 +151,22 @@ impl Fleet<'_> {
         if is_look {
             process.soon = None;
         }
+        let polls = process.looks || process.deaf > now;
+        let names_all = is_look && (polls || process.all <= now);
         let told = std::mem::take(&mut process.told);
-        let asked = process.waiting.iter().filter(|(id, n, ticket)| {
-            is_look || *ticket == 0 || told.contains(&format!("{id}:{n}"))
-        });
-        let asked: Vec<_> = asked.cloned().collect();
+        let mut asked = Vec::new();
+        for (place, one) in process.waiting.iter().enumerate() {
+            let is_told = told.contains(&format!("{}:{}", one.0, one.1));
+            if names_all || (is_look && place == 0) || one.2 == 0 || is_told {
+                asked.push(one.clone());
+            }
+        }
         if asked.is_empty() {
             return;
         }
-        let polls = process.looks || process.deaf > now;
+        if names_all {
+            process.all = now + ALL;
+        }
         let channel = if polls {
             String::new()
         } else {
@@ -139,13 +178,20 @@ impl Fleet<'_> {
             rest.push(id.clone());
             rest.extend(numbers);
         }
-        let reply = self.call("acquire", &rest);
+        let reply = self.call(index, "acquire", &rest);
         let process = &mut self.processes[index];
         if !polls && reply[4] > 0 {
             process.deaf = now + LOOK;
         }
         let polls = polls || process.deaf > now;
-        let pause = if polls { POLL } else { LOOK };
+        let pause = if reply[4] > 0 && !names_all {
+            process.all = now;
+            0
+        } else if polls {
+            POLL
+        } else {
+            LOOK
+        };
         process.look = if is_look {
             now + pause
         } else {
@@ -174,7 +220,20 @@ impl Fleet<'_> {
         let now = self.now;
         match fault {
             Fault::Freeze(ticks) => self.processes[index].frozen = now + ticks * TICK,
+            Fault::FreezeAll(ticks) => {
+                for process in &mut self.processes {
+                    process.frozen = now + ticks * TICK;
+                }
+            }
             Fault::LoseMessages(ticks) => self.processes[index].loses = now + ticks * TICK,
+            Fault::RepeatMessages(ticks) => {
+                let process = &mut self.processes[index];
+                (process.repeats, process.repeat) = (now + ticks * TICK, ticks * TICK);
+            }
+            Fault::DelayMessages(ticks) => {
+                let process = &mut self.processes[index];
+                (process.delays, process.delay) = (now + LOOK, ticks * TICK);
+            }
             Fault::Die => {
                 self.release(index, true);
                 self.processes[index].is_dead = true;
@@ -206,7 +265,9 @@ impl Fleet<'_> {
             }
             for index in 0..self.processes.len() {
                 if tick == FAULTY {
-                    (self.processes[index].frozen, self.processes[index].loses) = (0, 0);
+                    let process = &mut self.processes[index];
+                    (process.frozen, process.loses) = (0, 0);
+                    (process.repeats, process.delays) = (0, 0);
                 }
                 let process = &self.processes[index];
                 if !process.is_dead && process.frozen <= self.now {
@@ -220,7 +281,10 @@ impl Fleet<'_> {
 fn faults() -> impl Strategy<Value = Vec<(i64, usize, Fault)>> {
     let fault = prop_oneof![
         3 => (1..100_i64).prop_map(Fault::Freeze),
+        1 => (1..100_i64).prop_map(Fault::FreezeAll),
         3 => (1..100_i64).prop_map(Fault::LoseMessages),
+        2 => (1..100_i64).prop_map(Fault::RepeatMessages),
+        2 => (1..100_i64).prop_map(Fault::DelayMessages),
         1 => Just(Fault::Die),
         1 => Just(Fault::LoseTickets),
     ];
@@ -232,13 +296,15 @@ fn acquire_in_fleets_with_faults_serves_everybody_afterwards() {
     let server = Server::start();
     let (text, connection) = (script(CURRENT), server.connection());
     let connection = std::cell::RefCell::new(connection);
-    let sizes = (2..6_usize, 1..4_usize, 0..3_usize);
+    let sizes = (2..6_usize, 1..4_usize, 0..3_usize, 0..WORLDS.len());
     TestRunner::new(cases(60))
-        .run(&(sizes, faults()), |((size, waiters, looking), faults)| {
+        .run(&(sizes, faults()), |(sizes, faults)| {
+            let (size, waiters, looking, world) = sizes;
             let connection = &mut *connection.borrow_mut();
             let () = redis::cmd("FLUSHALL").query(connection).unwrap();
             let new = |index| Process {
                 looks: index < looking,
+                permits: WORLDS[world][index],
                 ..Process::default()
             };
             let mut fleet = Fleet {

@@ -1,6 +1,6 @@
 //! Measures a fleet whose processes wait for the leases of one semaphore: the part of the time that they are used,
-//! the requests for each lease, the shares of the processes, the server's time, and the gap that a killed or a
-//! frozen waiter causes.
+//! the requests for each lease, the shares of the processes, the server's time, with the start and from the middle on,
+//! and the gap that a killed or a frozen waiter causes.
 //!
 //! ```sh
 //! cargo run --release -p fleet-audit --bin leases -- processes=8 hold=1 seconds=5
@@ -202,7 +202,7 @@ fn measure(setup: &Setup) -> Outcome<()> {
     let begin = now();
     let before = server_time(&server)?;
     std::thread::sleep(Duration::from_secs(setup.seconds) / 2);
-    let event = now();
+    let (event, at_event) = (now(), server_time(&server)?);
     let mut lost = Vec::new();
     for _ in 0..setup.kill {
         let mut child = children.pop().ok_or("no process")?;
@@ -219,6 +219,10 @@ fn measure(setup: &Setup) -> Outcome<()> {
         std::thread::sleep(Duration::from_millis(setup.stall));
         server.go_on();
     }
+    // Before the first process ends.
+    std::thread::sleep(Duration::from_secs(setup.seconds) * 2 / 5);
+    let steady = server_time(&server)? - at_event;
+    let steady = steady / (now() - event) as f64 * 1e8;
     let (mut all, mut calls, mut errors, mut each) = (Vec::<Use>::new(), 0, 0, Vec::new());
     for (mut child, mut rest) in children.into_iter().zip(outputs) {
         let mut output = String::new();
@@ -267,7 +271,7 @@ fn measure(setup: &Setup) -> Outcome<()> {
         .map(|gap| format!("{:.1}", *gap as f64 / 1e3));
     println!(
         "{} leases, used {:.1} %, requests a lease {:.2}, least {} most {} a process, errors {errors}, \
-         server {:.1} % of a core, longest gaps after the middle {} ms",
+         server {:.1} % of a core, {steady:.1} % from the middle on, longest gaps after the middle {} ms",
         all.len(),
         used as f64 / (last - first).max(1) as f64 / setup.permits as f64 * 100.0,
         calls as f64 / all.len().max(1) as f64,

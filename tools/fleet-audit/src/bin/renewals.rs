@@ -43,8 +43,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let measured = 2 * ttl;
     tokio::time::sleep(measured).await;
     let (used, calls) = (processor_time(&server)? - before, calls() - calls_before);
-    // A lease is renewed after 0.9 to 1 thirds of the ttl.
-    let renewals = f64::from(processes * each) * 3.0 / 0.95 * 2.0;
+    // A lease is renewed after 0.9 to 1 halves of the ttl.
+    let renewals = f64::from(processes * each) * 2.0 / 0.95 * 2.0;
     println!(
         "{} leases: {:.1} % of a core, {:.1} µs a renewal, {calls} calls in {measured:?}, {} leases lost",
         leases.len(),

@@ -1,0 +1,155 @@
+//! Tests who keeps and who loses a place in the line, on the script of leases, with a clock that the test sets.
+
+use super::model::{CURRENT, KEYS, START, script};
+use crate::support::server::Server;
+
+/// The time in which each process claims, in microseconds.
+const PATIENCE: i64 = 50_000;
+
+/// The processes, each with its number of permits.
+struct Line {
+    server: Server,
+    text: String,
+}
+
+impl Line {
+    fn start() -> Self {
+        let line = Self {
+            server: Server::start(),
+            text: script(CURRENT),
+        };
+        line.set_clock(0);
+        line
+    }
+
+    /// Sets the clock to so many microseconds after the start.
+    fn set_clock(&self, time: i64) {
+        let mut command = redis::cmd("SET");
+        command.arg("clock").arg(START + time);
+        let () = command.query(&mut self.server.connection()).unwrap();
+    }
+
+    fn call(&self, permits: i64, what: &str, rest: &[String]) -> Vec<i64> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(&self.text).arg(KEYS.len()).arg(&KEYS).arg(what);
+        command.arg(&[permits, 1_000_000_000, 0, PATIENCE, i64::MAX]);
+        let command = command.arg(rest);
+        command.query(&mut self.server.connection()).unwrap()
+    }
+
+    /// Asks for leases with these ids, costs, and tickets, and returns whether each is granted, and its ticket. The
+    /// channel is the first letter of the ids.
+    fn acquire(&self, permits: i64, asked: &[(&str, i64, i64)]) -> Vec<(bool, i64)> {
+        let mut rest = vec!["0".to_owned(), asked[0].0[..1].to_owned()];
+        for (id, n, ticket) in asked {
+            rest.push((*id).to_owned());
+            rest.extend([*n, *ticket, 1].map(|number| number.to_string()));
+        }
+        let reply = self.call(permits, "acquire", &rest);
+        let places = reply[5..].chunks(2);
+        places.map(|place| (place[0] > 0, place[1])).collect()
+    }
+
+    /// Asks for one lease without a ticket. Returns its ticket, or `None` if it is granted.
+    fn ask(&self, permits: i64, id: &str, n: i64) -> Option<i64> {
+        let (is_granted, ticket) = self.acquire(permits, &[(id, n, 0)])[0];
+        (!is_granted).then_some(ticket)
+    }
+
+    /// Asks again for the lease of a ticket. Returns whether it is granted.
+    fn claim(&self, permits: i64, id: &str, n: i64, ticket: i64) -> bool {
+        self.acquire(permits, &[(id, n, ticket)])[0].0
+    }
+
+    fn release(&self, permits: i64, id: &str, n: i64) {
+        let reply = self.call(permits, "release", &[id.to_owned(), n.to_string()]);
+        assert_eq!(reply[1], n);
+    }
+
+    /// Returns the tickets in their order.
+    fn tickets(&self) -> Vec<String> {
+        let mut command = redis::cmd("ZRANGE");
+        let command = command.arg(KEYS[2]).arg(&[0, -1]);
+        command.query(&mut self.server.connection()).unwrap()
+    }
+
+    /// Returns the messages since the last time.
+    fn told(&self) -> Vec<String> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("LRANGE").arg(&["told", "0", "-1"]);
+        pipeline.cmd("DEL").arg("told").ignore();
+        let (told,) = pipeline.query(&mut self.server.connection()).unwrap();
+        told
+    }
+}
+
+#[test]
+fn acquire_past_a_process_with_too_few_permits_passes_all_its_tickets_at_once() {
+    let line = Line::start();
+    assert_eq!(line.ask(2, "b.0", 1), None);
+    line.acquire(1, &[("a.1", 1, 0), ("a.2", 1, 0)]);
+    let ticket = line.ask(2, "b.1", 1).expect("another one is in front");
+    line.set_clock(999_999);
+    assert!(!line.claim(2, "b.1", 1, ticket));
+    line.set_clock(1_000_000);
+    assert!(line.claim(2, "b.1", 1, ticket));
+    assert_eq!(line.tickets(), ["a.1:1", "a.2:1"]);
+    // They keep their places: they are the first ones when their own permits are enough.
+    line.release(2, "b.1", 1);
+    line.release(2, "b.0", 1);
+    assert_eq!(line.told(), ["a claim a.1:1"]);
+}
+
+#[test]
+fn acquire_past_a_ticket_for_too_much_passes_no_ticket_for_less() {
+    let line = Line::start();
+    assert_eq!(line.ask(3, "b.0", 1), None);
+    line.acquire(2, &[("a.1", 2, 0), ("a.2", 1, 0)]);
+    let ticket = line.ask(3, "b.1", 1).expect("another one is in front");
+    line.set_clock(1_000_000);
+    // Beside the second ticket of the other process, its own permits leave no room.
+    assert!(!line.claim(3, "b.1", 1, ticket));
+    assert_eq!(line.told(), ["a claim a.2:1", "b soon 50000"]);
+    assert_eq!(line.tickets(), ["a.1:2", "a.2:1", "b.1:1"]);
+}
+
+#[test]
+fn acquire_of_a_process_that_did_not_claim_in_time_keeps_its_tickets() {
+    let line = Line::start();
+    assert_eq!(line.ask(1, "b.0", 1), None);
+    line.ask(1, "a.1", 1).expect("it is held");
+    let ticket = line.ask(1, "c.1", 1).expect("it is held");
+    line.release(1, "b.0", 1);
+    assert_eq!(line.told(), ["a claim a.1:1", "c soon 50000"]);
+    // It is heard, with another request, when its time is over, and gets that time again.
+    line.set_clock(PATIENCE);
+    line.ask(1, "a.2", 1).expect("others are in front");
+    line.set_clock(2 * PATIENCE - 1);
+    assert!(!line.claim(1, "c.1", 1, ticket));
+    assert_eq!(line.tickets(), ["a.1:1", "c.1:1", "a.2:1"]);
+    line.set_clock(2 * PATIENCE);
+    assert!(line.claim(1, "c.1", 1, ticket));
+    assert_eq!(line.tickets(), [""; 0]);
+}
+
+#[test]
+fn acquire_of_one_behind_a_ticket_for_all_permits_waits() {
+    let line = Line::start();
+    assert_eq!(line.ask(50, "b.0", 1), None);
+    let all = line.ask(50, "a.1", 50).expect("one is held");
+    let one = line.ask(50, "b.1", 1).expect("another one is in front");
+    assert!(!line.claim(50, "b.1", 1, one));
+    line.release(50, "b.0", 1);
+    assert!(!line.claim(50, "b.1", 1, one));
+    assert!(line.claim(50, "a.1", 50, all));
+    assert!(!line.claim(50, "b.1", 1, one));
+    line.release(50, "a.1", 50);
+    let told = [
+        "a claim a.1:50",
+        "b soon 50000",
+        "b calm 0",
+        "b claim b.1:1",
+    ];
+    assert_eq!(line.told(), told);
+    assert!(line.claim(50, "b.1", 1, one));
+}
