@@ -301,7 +301,7 @@ impl Detector {
         let keys = keys.iter().map(String::as_str).collect::<Vec<_>>();
         let counts = recorded.iter().map(|(_, n)| *n).collect::<Vec<_>>();
         let call = self.store.call(&CALLERS, &keys, |command| {
-            command.arg(&self.rule.numbers()[..3]).arg(&counts);
+            command.arg(&self.rule.numbers()).arg(&counts);
         });
         let waits = numbers(&call.await?)?;
         if waits.len() != recorded.len() {

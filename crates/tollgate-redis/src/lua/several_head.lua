@@ -1,15 +1,15 @@
 -- The frequent call of several limits by GCRA, before anything else is defined, as in head.lua: `take` of one call,
 -- as several.lua says.
 
-if ARGV[1] == 'take' and #ARGV == 1 + 6 * #KEYS then
+if ARGV[1] == 'take' and #ARGV == 1 + 5 * #KEYS then
   local limits, done = {}, 1
   for index, key in ipairs(KEYS) do
-    local first = 6 * index - 4
-    local count, period, n = ARGV[first + 1] + 0, ARGV[first + 2], ARGV[first + 5] + 0
+    local first = 5 * index - 3
+    local count, period, n = ARGV[first + 1] + 0, ARGV[first + 2], ARGV[first + 4] + 0
     local unit = period + 0
     local most, cost = ARGV[first + 3] * unit, n * unit
     local d, c, g, x, rest
-    if ARGV[first] == 'debt' and ARGV[first + 4] == '0' and cost <= most then
+    if ARGV[first] == 'debt' and cost <= most then
       d, c, g, x, rest = read_even_debt(key, count, period)
     end
     if not d or n == 0 and d == 0 then

@@ -129,6 +129,8 @@ fn acquire_that_waits_is_admitted_when_due() {
             }
             last = Some(at);
         }
+        let limiter = RateLimiter::new(&server.store(), "slow", slow(1));
+        limiter.acquire().await.unwrap();
         let refused = limiter.acquire().timeout(Duration::from_nanos(1)).await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
     });
