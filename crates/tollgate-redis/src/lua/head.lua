@@ -14,6 +14,7 @@ if d and (what == 'take' or KEYS[2] and what ~= 'give') then
   local most = ARGV[4] * unit
   local is_decided, is_charged, done, wait = true, false, 0, 0
   local first, holders, turns
+  local has_line = reserved
 
   if what == 'take' then
     local index = 5
@@ -34,7 +35,7 @@ if d and (what == 'take' or KEYS[2] and what ~= 'give') then
     -- No tick is open, and for turns there is a list of the processes.
     is_decided = first == 'g' .. g or not first and what == 'reserve'
     -- The microseconds of the last reservation and of the one before it.
-    local last, before = (reserved or 0) + 0, nil
+    local last, before, charges = (reserved or 0) + 0, 0, 0
     local index, held, room, latest = 5, 0, MOST, 0
     if what == 'turns' then index, held, room, turns = 8, ARGV[6] + 0, ARGV[7] + 0, {} end
     local is_full = not is_decided
@@ -49,27 +50,28 @@ if d and (what == 'take' or KEYS[2] and what ~= 'give') then
           is_full = wait > 0 and room < n and held > 0
           if is_full then break end
           if wait > 0 then held, room, latest = held + 1, room - n, now + wait end
-          before, last = last > now and last or 0, math.max(last, now + wait)
-          d, c = math.min(MOST, d + cost), (c + n) % POSITIONS
+          before, charges = last > now and last or 0, charges + 1
+          if now + wait > last then last = now + wait end
+          d, c = d + cost, (c + n) % POSITIONS
+          if d > MOST then d = MOST end
           position = c
         end
         if turns then
           turns[2 * done + 1], turns[2 * done + 2] = wait, position
           done = done + 1
-        elseif before then
-          done = 1
+        else
+          done = charges
         end
         left = left - 1
       end
       index = index + 3
     end
 
-    is_charged = before
+    is_charged = charges > 0
     if is_charged then
       c = c .. ''
       -- Most calls make one reservation, behind those that are known already.
-      if not reserved or before ~= reserved + 0 then reserved = string.format('%.0f', before) end
-      before = reserved
+      before = charges == 1 and (reserved or '0') or string.format('%.0f', before)
       if last > now then
         reserved = string.format('%.0f', last)
         rest = ':' .. reserved .. ':' .. before .. ':0:' .. c
@@ -95,10 +97,14 @@ if d and (what == 'take' or KEYS[2] and what ~= 'give') then
       redis.call('DEL', key)
     elseif is_charged or x - now < needed then
       -- include write_debt.lua
+      -- The other key is kept as long as this one: from the beginning of a line, and when this one is kept for longer. If
+      -- calls without the other key prolong only this one, it may be lost early, and the next turn creates it again.
+      if first and (millis or not has_line) then
+        redis.call('PEXPIRE', KEYS[2], millis or math.ceil((x - now) / 1000))
+      end
       if what == 'take' and wait == 0 then return value end
     end
     local reset = math.ceil(needed)
-    if first then redis.call('PEXPIRE', KEYS[2], math.min(3155760000000, math.ceil(reset / 1000) + 1)) end
-    return { done, now, wait, math.floor(math.max(0, most - d) / unit), reset, c, g + 0, holders, unpack(turns or {}) }
+    return { done, now, wait, math.floor(math.max(0, most - d) / unit), reset, c, g, holders, unpack(turns or {}) }
   end
 end

@@ -35,7 +35,7 @@ if ARGV[1] == 'take' and #ARGV == 1 + 5 * #KEYS then
         write_debt(key, stamp, d, period, c, g, x, reset, rest)
       end
       reply[first + 1], reply[first + 2], reply[first + 3] = wait, math.floor(math.max(0, most - d) / unit), reset
-      reply[first + 4], reply[first + 5] = c, g + 0
+      reply[first + 4], reply[first + 5] = c, g
     end
     return reply
   end

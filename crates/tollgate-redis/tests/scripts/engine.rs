@@ -86,8 +86,8 @@ const CHANGES: [(&str, &str); 7] = [
         "redis.call('SET', key, value) redis.call('SET', 'kept', millis(micros))",
     ),
     (
-        "redis.call('PEXPIRE', KEYS[2], math.min(3155760000000, math.ceil(reset / 1000) + 1))",
-        "redis.call('SET', 'turns kept', math.ceil(reset / 1000) + 1)",
+        "redis.call('PEXPIRE', KEYS[2], millis or math.ceil((x - now) / 1000))",
+        "redis.call('SET', 'turns kept', millis or math.ceil((x - now) / 1000))",
     ),
     (
         "redis.call('PEXPIRE', key, millis(reset))",
