@@ -16,7 +16,7 @@ mod script;
 mod store;
 mod sync;
 
-pub use crate::detector::Detector;
+pub use crate::detector::{Detector, DetectorStatistics};
 pub use crate::error::StoreError;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};

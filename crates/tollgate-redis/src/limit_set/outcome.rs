@@ -6,6 +6,7 @@ use tollgate::{Decision, rate};
 
 #[cfg(doc)]
 use super::LimitSet;
+use crate::queue::Origin;
 use crate::refunds::Refund;
 
 /// The decision of a [`LimitSet`]: whether all limits were charged, and the state of each.
@@ -52,6 +53,7 @@ pub struct Charges {
     pub(super) tickets: Vec<[u64; 3]>,
     /// The charges of the local shares.
     pub(super) local: Vec<rate::Charge>,
+    pub(super) origin: Origin,
 }
 
 impl Outcome {
@@ -119,6 +121,7 @@ impl Charges {
             work: 0,
             tickets: Vec::new(),
             local,
+            origin: Origin::Fallback,
         }
     }
 

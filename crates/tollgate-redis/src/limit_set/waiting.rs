@@ -21,7 +21,7 @@ use tollgate::{AcquireError, ErrorKind};
 use super::outcome::Charges;
 use super::parts::{Part, Parts};
 use crate::error::StoreError;
-use crate::queue::{self, Limit, Next, Wait};
+use crate::queue::{self, Limit, LimitCounters, Next, Origin, Wait};
 use crate::rate::{Fallback, LATE, LocalShare, RateLimiter, Reply, jittered};
 use crate::refunds::Refunds;
 use crate::store::joined;
@@ -58,6 +58,7 @@ pub(super) struct Waits {
     /// The number of callers that wait for turns.
     pub(super) in_line: AtomicUsize,
     pub(super) refunds: Refunds<Charges>,
+    pub(super) counters: LimitCounters,
 }
 
 #[derive(Default)]
@@ -109,6 +110,7 @@ impl Waits {
             options,
             in_line: AtomicUsize::new(0),
             refunds: Refunds::default(),
+            counters: LimitCounters::default(),
         }
     }
 
@@ -340,6 +342,9 @@ impl Shared {
                     later.map(|later| later.cost_of(index)).sum()
                 };
                 let mut charges = parts.charges(one.cost, &replies, after);
+                if asked.len() > 1 {
+                    charges.origin = Origin::Coalesced;
+                }
                 for &(index, _) in &one.held {
                     charges.tickets[index] = [0; 3];
                 }
