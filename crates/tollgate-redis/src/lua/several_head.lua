@@ -31,7 +31,7 @@ if ARGV[1] == 'take' and #ARGV == 1 + 5 * #KEYS then
       if done == 1 then d, c = d + cost, (c + n) % POSITIONS end
       local reset = math.ceil(d / count)
       -- With another count it may have to be kept longer.
-      if d > 0 and (done == 1 or x - now < reset) then
+      if d > 0 and (done == 1 and n > 0 or x - now < reset) then
         write_debt(key, stamp, d, period, c, g, x, reset, rest)
       end
       reply[first + 1], reply[first + 2], reply[first + 3] = wait, math.floor(math.max(0, most - d) / unit), reset

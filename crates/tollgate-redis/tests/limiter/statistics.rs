@@ -227,14 +227,14 @@ fn statistics_of_a_set_count_each_outcome_once() {
 fn statistics_of_waiters_of_a_set_count_turns() {
     on_server(async |server| {
         let set = LimitSet::new(&server.store())
-            .limit("a", Quota::per_second(50))
+            .limit("a", Quota::new(1, Duration::from_secs(4)))
             .limit("b", slow(9));
-        for _ in 0..3 {
-            set.acquire().await.unwrap();
-        }
-        let statistics = set.statistics();
-        assert_eq!(outcomes(statistics), [3, 0, 0, 0, 0]);
-        assert!(statistics.turns >= 2, "{statistics:?}");
+        set.acquire().await.unwrap();
+        let waiter = tokio::spawn(set.acquire().into_inner());
+        until(async || set.statistics().turns == 1).await;
+        waiter.abort();
+        until(async || set.statistics().unused_turns == 1).await;
+        assert_eq!(outcomes(set.statistics()), [1, 0, 0, 0, 1]);
     });
 }
 
