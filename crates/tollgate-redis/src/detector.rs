@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -108,13 +108,49 @@ pub struct Detector {
     blocked: RwLock<HashMap<String, Instant>>,
     /// The number of blocked callers, so that a check is one load while there are none.
     count: AtomicUsize,
+    denied: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// What a [`Detector`] of this process has done since it was created. [`Detector::statistics`] returns it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DetectorStatistics {
+    /// The cost of the calls that were recorded: the number of calls, if each costs 1.
+    pub recorded: u64,
+    /// The cost of the calls that were not, because their callers were beyond the [bound](Detector::callers).
+    pub unrecorded: u64,
+    /// Checks that were denied, because the caller was blocked.
+    pub denied: u64,
+    /// Calls of the server that failed. The records of a call that was perhaps executed are lost.
+    pub failed: u64,
+    /// The callers that are blocked in this process now.
+    pub flagged: u64,
 }
 
 #[derive(Default)]
 struct Recorded {
     calls: HashMap<String, u64>,
+    /// The cost of all calls that were recorded.
+    all: u64,
     /// The calls of callers beyond the bound.
     unrecorded: u64,
+}
+
+impl Recorded {
+    /// Adds calls of a caller, if there is room for it among so many callers. Returns whether there was.
+    fn add(&mut self, caller: &str, n: u64, callers: usize) -> bool {
+        let has_room = self.calls.len() < callers;
+        match self.calls.get_mut(caller) {
+            Some(count) => *count = count.saturating_add(n).min(MOST),
+            None if has_room => drop(self.calls.insert(caller.to_owned(), n.min(MOST))),
+            None => {
+                self.unrecorded = self.unrecorded.saturating_add(n);
+                return false;
+            }
+        }
+        true
+    }
 }
 
 /// A pass, with the records that it has not sent yet. Dropping it records them again.
@@ -133,6 +169,9 @@ impl Pass<'_> {
         let rest = self.unsent.len().saturating_sub(BATCH);
         let batch = self.unsent.split_off(rest);
         let sent = self.detector.send(&batch).await;
+        if sent.is_err() {
+            self.detector.failed.fetch_add(1, Ordering::Relaxed);
+        }
         if let Err(error) = sent
             && !error.is_perhaps_charged()
             && !error.is_half_done()
@@ -150,8 +189,9 @@ impl Pass<'_> {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
+        let recorded = &mut *lock(&self.detector.recorded);
         for (caller, n) in self.unsent.drain(..) {
-            self.detector.record_many(&caller, n);
+            recorded.add(&caller, n, self.detector.callers);
         }
     }
 }
@@ -178,6 +218,8 @@ impl Detector {
             recorded: Mutex::default(),
             blocked: RwLock::default(),
             count: AtomicUsize::new(0),
+            denied: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
         }
     }
 
@@ -214,11 +256,8 @@ impl Detector {
     /// between two passes, which is more than any threshold.
     pub fn record_many(&self, caller: &str, n: u64) {
         let recorded = &mut *lock(&self.recorded);
-        let has_room = recorded.calls.len() < self.callers;
-        match recorded.calls.get_mut(caller) {
-            Some(count) => *count = count.saturating_add(n).min(MOST),
-            None if has_room => drop(recorded.calls.insert(caller.to_owned(), n.min(MOST))),
-            None => recorded.unrecorded = recorded.unrecorded.saturating_add(n),
+        if recorded.add(caller, n, self.callers) {
+            recorded.all = recorded.all.saturating_add(n);
         }
     }
 
@@ -244,8 +283,35 @@ impl Detector {
         let until = blocked.get(caller).copied();
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         match left.filter(|left| !left.is_zero()) {
-            Some(left) => Err(AcquireError::limited(left)),
+            Some(left) => {
+                self.denied.fetch_add(1, Ordering::Relaxed);
+                Err(AcquireError::limited(left))
+            }
             None => Ok(()),
+        }
+    }
+
+    /// Returns what this detector has done. With the feature `metrics`, `DetectorStatistics::record` reports it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(abuse: tollgate_redis::Detector) {
+    /// let statistics = abuse.statistics();
+    /// println!("{} recorded, {} denied", statistics.recorded, statistics.denied);
+    /// # }
+    /// ```
+    pub fn statistics(&self) -> DetectorStatistics {
+        let (recorded, unrecorded) = {
+            let recorded = lock(&self.recorded);
+            (recorded.all, recorded.unrecorded)
+        };
+        DetectorStatistics {
+            recorded,
+            unrecorded,
+            denied: self.denied.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            flagged: self.flagged().len() as u64,
         }
     }
 
@@ -301,7 +367,7 @@ impl Detector {
         let keys = keys.iter().map(String::as_str).collect::<Vec<_>>();
         let counts = recorded.iter().map(|(_, n)| *n).collect::<Vec<_>>();
         let call = self.store.call(&CALLERS, &keys, |command| {
-            command.arg(&self.rule.numbers()[..3]).arg(&counts);
+            command.arg(&self.rule.numbers()).arg(&counts);
         });
         let waits = numbers(&call.await?)?;
         if waits.len() != recorded.len() {

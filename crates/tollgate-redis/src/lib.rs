@@ -17,7 +17,7 @@ mod script;
 mod store;
 mod sync;
 
-pub use crate::detector::Detector;
+pub use crate::detector::{Detector, DetectorStatistics};
 pub use crate::error::StoreError;
 pub use crate::fallback::Fallback;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};

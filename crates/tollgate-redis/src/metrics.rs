@@ -5,6 +5,7 @@
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
+use crate::detector::DetectorStatistics;
 use crate::queue::LimitStatistics;
 use crate::store::StoreStatistics;
 
@@ -18,6 +19,10 @@ const BREAKER_OPEN: &str = "tollgate_redis_breaker_open";
 const OPENINGS: &str = "tollgate_redis_breaker_openings_total";
 const CONNECTIONS: &str = "tollgate_redis_connections_total";
 const CONNECTED: &str = "tollgate_redis_connected";
+
+const RECORDED: &str = "tollgate_redis_recorded_total";
+const UNRECORDED: &str = "tollgate_redis_unrecorded_total";
+const FLAGGED: &str = "tollgate_redis_flagged";
 
 const WAITING: &str = "tollgate_redis_waiting";
 
@@ -162,6 +167,33 @@ impl LimitStatistics {
         for (name, meaning, value) in OF_LIMIT {
             describe_counter!(name, meaning);
             counter!(name, "limit" => limit.clone()).absolute(value(self));
+        }
+    }
+}
+
+impl DetectorStatistics {
+    /// Reports these figures to the recorder of the crate [`metrics`](::metrics), with the label `limit`: the counters
+    /// `tollgate_redis_recorded_total`, `.._unrecorded_total`, `.._denied_total` and `.._failed_total`, and the gauge
+    /// `tollgate_redis_flagged`. Needs the feature `metrics`. The label is the name of the detector.
+    ///
+    /// # Examples
+    ///
+    /// See [`StoreStatistics::record`].
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+    pub fn record(&self, limit: impl Into<String>) {
+        let limit = limit.into();
+        describe_counter!(RECORDED, "the cost of calls that were recorded");
+        describe_counter!(UNRECORDED, "the cost of calls of too many callers");
+        describe_gauge!(FLAGGED, "the number of callers that are blocked");
+        gauge!(FLAGGED, "limit" => limit.clone()).set(self.flagged as f64);
+        let [_, (denied, ..), _, (failed, ..), ..] = OF_LIMIT;
+        for (name, value) in [
+            (RECORDED, self.recorded),
+            (UNRECORDED, self.unrecorded),
+            (denied, self.denied),
+            (failed, self.failed),
+        ] {
+            counter!(name, "limit" => limit.clone()).absolute(value);
         }
     }
 }

@@ -20,14 +20,19 @@ pub(crate) struct Script {
 
 macro_rules! script {
     ($($file:literal)+) => {
-        LazyLock::new(|| Script::new(concat!($(include_str!($file), "\n"),+)))
+        LazyLock::new(|| Script::new(&with_included(concat!($(include_str!($file), "\n"),+))))
     };
 }
 
-/// One limit that keeps a debt.
+/// One limit by GCRA.
 pub(crate) static DEBT: LazyLock<Script> = script!(
-    "lua/clock.lua" "lua/debt_value.lua" "lua/head.lua"
+    "lua/clock.lua" "lua/head.lua" "lua/debt_functions.lua"
     "lua/prelude.lua" "lua/debt.lua" "lua/turns.lua" "lua/one.lua"
+);
+/// One limit whose debt is paid off in steps.
+pub(crate) static STEPS: LazyLock<Script> = script!(
+    "lua/clock.lua" "lua/debt_functions.lua"
+    "lua/prelude.lua" "lua/debt.lua" "lua/steps.lua" "lua/one.lua"
 );
 /// One sliding window.
 pub(crate) static WINDOW: LazyLock<Script> =
@@ -37,7 +42,7 @@ pub(crate) static LOG: LazyLock<Script> =
     script!("lua/clock.lua" "lua/prelude.lua" "lua/log.lua" "lua/one.lua");
 /// The callers of a detector.
 pub(crate) static CALLERS: LazyLock<Script> = script!(
-    "lua/clock.lua" "lua/debt_value.lua" "lua/prelude.lua" "lua/debt.lua" "lua/callers.lua"
+    "lua/clock.lua" "lua/debt_functions.lua" "lua/prelude.lua" "lua/debt.lua" "lua/callers.lua"
 );
 /// One semaphore.
 pub(crate) static LEASE: LazyLock<Script> =
@@ -45,20 +50,45 @@ pub(crate) static LEASE: LazyLock<Script> =
 
 /// Several limits, with any rules.
 pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {
-    let rule = |name, text| format!("do\n{text}\nrules.{name} = open\nend\n");
+    let rule = |name, text| format!("{text}\nrules.{name} = open\n");
     let parts = [
         include_str!("lua/clock.lua"),
-        include_str!("lua/debt_value.lua"),
+        include_str!("lua/debt_functions.lua"),
         include_str!("lua/several_head.lua"),
         include_str!("lua/prelude.lua"),
-        "local rules = {}\n",
+        "local rules = {}\ndo\n",
         &rule("debt", include_str!("lua/debt.lua")),
+        &rule("steps", include_str!("lua/steps.lua")),
+        "end do\n",
         &rule("window", include_str!("lua/window.lua")),
+        "end do\n",
         &rule("log", include_str!("lua/log.lua")),
+        "end\n",
         include_str!("lua/several.lua"),
     ];
-    Script::new(&parts.concat())
+    Script::new(&with_included(&parts.concat()))
 });
+
+/// The texts that others include: statements, where a function would take the server as long as they do.
+const INCLUDED: [(&str, &str); 3] = [
+    (
+        "-- include read_debt.lua",
+        include_str!("lua/read_debt.lua"),
+    ),
+    (
+        "-- include even_debt.lua",
+        include_str!("lua/even_debt.lua"),
+    ),
+    (
+        "-- include write_debt.lua",
+        include_str!("lua/write_debt.lua"),
+    ),
+];
+
+fn with_included(text: &str) -> String {
+    let included = INCLUDED.iter();
+    included.fold(text.to_owned(), |text, (line, of)| text.replace(line, of))
+}
 
 impl Script {
     pub(crate) fn new(text: &str) -> Self {

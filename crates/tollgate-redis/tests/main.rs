@@ -56,7 +56,7 @@ mod limiter {
 /// a clock that the test sets.
 mod scripts {
     mod agree;
-    mod engine;
+    pub(crate) mod engine;
     mod refunds;
     mod reserved;
     mod values;

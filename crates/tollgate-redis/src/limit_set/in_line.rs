@@ -19,19 +19,32 @@ use tollgate::wait::Waiting;
 use super::outcome::Charges;
 use super::waiting::{Held, Shared, Step};
 use crate::error::StoreError;
-use crate::queue::Wait;
+use crate::queue::{Origin, Wait};
 use crate::rate::Charge;
 
 impl Shared {
-    /// Acquires `n` units of each limit together, and waits for them.
+    /// Acquires `n` units of each limit together, waits for them, and counts the call.
     pub(super) async fn acquire(self: Arc<Self>, n: u64) -> Result<Charges, AcquireError> {
+        let decided = |answer: &Result<Charges, AcquireError>| match answer {
+            Ok(charges) => Ok(charges.origin),
+            Err(error) => Err(error.clone()),
+        };
+        let call = Arc::clone(&self).decide(n);
+        self.limit.counters.counted(call, decided).await
+    }
+
+    async fn decide(self: Arc<Self>, n: u64) -> Result<Charges, AcquireError> {
         let has_several_lines = {
             let state = self.state();
             self.check(state.closed, &state.own, n)?;
             state.own.has_several_lines
         };
         if n == 0 || self.limit.parts.each.is_empty() {
-            return Ok(Charges::local(n, Vec::new()));
+            let origin = Origin::Alone;
+            return Ok(Charges {
+                origin,
+                ..Charges::local(n, Vec::new())
+            });
         }
         let mut turns = TurnsInHand::new(&self, n);
         let (mut lines, mut place) = (Vec::new(), None);
@@ -158,6 +171,7 @@ impl<'a> TurnsInHand<'a> {
     }
 
     fn give_back(&self, index: usize, charge: Charge) {
+        self.shared.limit.counters.unused_turns(1);
         self.shared.limit.limiter(index).refund_later(charge);
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::wait::Waiting;
-use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle};
+use tollgate::{AcquireError, Algorithm, Decision, ErrorKind, Quota, Throttle};
 
 pub use self::outcome::{Charges, Outcome};
 pub(crate) use self::parts::Parts;
@@ -23,7 +23,7 @@ use self::waiting::{Options, SetState, Shared, Waits};
 use crate::error::StoreError;
 use crate::fallback::Fallback;
 use crate::keys;
-use crate::queue::Limit;
+use crate::queue::{Limit, LimitStatistics, Origin};
 use crate::rate::Rule;
 use crate::script::{MOST, slot};
 use crate::store::Store;
@@ -246,14 +246,23 @@ impl LimitSet {
     /// The errors of [`try_acquire`](Self::try_acquire).
     pub async fn try_acquire_many(&self, n: u64) -> Result<Outcome, StoreError> {
         let fits = n <= self.shared.limit.capacity(&SetState::default());
-        if fits {
-            return self.taken(n).await;
-        }
-        // The call is never admitted, but the outcome shows the state of the limits.
-        Ok(Outcome {
-            decisions: self.peek(n).await?,
-            charges: None,
-        })
+        let call = async {
+            if fits {
+                return self.taken(n).await;
+            }
+            // The call is never admitted, but the outcome shows the state of the limits.
+            Ok(Outcome {
+                decisions: self.peek(n).await?,
+                charges: None,
+            })
+        };
+        let decided = |answer: &Result<Outcome, StoreError>| match answer {
+            Ok(outcome) if outcome.is_admitted() => Ok(Origin::Alone),
+            Ok(_) if fits => Err(AcquireError::limited(Duration::ZERO)),
+            Ok(_) => Err(AcquireError::new(ErrorKind::ExceedsCapacity)),
+            Err(error) => Err((*error).into()),
+        };
+        self.shared.limit.counters.counted(call, decided).await
     }
 
     /// Returns the decisions that a call of cost `n` would get, in the order of the limits, without
@@ -367,6 +376,29 @@ impl LimitSet {
     /// The failure of the store. The charges then stay, and time pays them off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
         self.shared.refund(charges).await
+    }
+
+    /// Returns what this set and its clones have done. A call of a set is one call, however many limits the set has;
+    /// `turns` are those of all its limits. With the feature `metrics`, `LimitStatistics::record` reports it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(limits: tollgate_redis::LimitSet) -> Result<(), Box<dyn std::error::Error>> {
+    /// limits.acquire().await?;
+    /// let statistics = limits.statistics();
+    /// println!("{} admitted, {} wait", statistics.admitted, statistics.waiting);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn statistics(&self) -> LimitStatistics {
+        let mut all = self.shared.limit.counters.snapshot();
+        for limiter in self.shared.limit.limiters() {
+            let of_limit = limiter.statistics();
+            all.turns += of_limit.turns;
+            all.unused_turns += of_limit.unused_turns;
+        }
+        all
     }
 
     /// Returns the number of units whose refund in the background, for callers that have left, failed or is

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate::{Decision, rate};
 
+use crate::queue::Origin;
 use crate::refunds::Refund;
 
 /// The decision of a [`LimitSet`](crate::LimitSet): whether all limits were charged, and the state of each.
@@ -50,6 +51,7 @@ pub struct Charges {
     pub(super) tickets: Vec<[u64; 3]>,
     /// The charges of the local shares.
     pub(super) local: Vec<rate::Charge>,
+    pub(super) origin: Origin,
 }
 
 impl Outcome {
@@ -117,6 +119,7 @@ impl Charges {
             work: 0,
             tickets: Vec::new(),
             local,
+            origin: Origin::Fallback,
         }
     }
 

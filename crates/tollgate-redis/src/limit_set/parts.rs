@@ -7,6 +7,7 @@ use tollgate::{Algorithm, Quota};
 
 use super::outcome::{Charges, Outcome};
 use crate::error::StoreError;
+use crate::queue::Origin;
 use crate::rate::{Reply, Rule};
 use crate::script::LIMIT_SET;
 use crate::store::{Call, Store};
@@ -108,6 +109,7 @@ impl Parts {
             work: self.each.iter().map(|part| part.rule.work(n)).sum(),
             tickets: tickets.collect(),
             local: Vec::new(),
+            origin: Origin::Alone,
         }
     }
 }

@@ -21,7 +21,7 @@ use super::outcome::Charges;
 use super::parts::{Part, Parts};
 use crate::error::StoreError;
 use crate::fallback::{Fallback, Shares};
-use crate::queue::{self, Limit, MOST_VISITED, Next, Wait};
+use crate::queue::{self, Limit, LimitCounters, MOST_VISITED, Next, Origin, Wait};
 use crate::rate::{LATE, RateLimiter, Reply, jittered};
 use crate::refunds::Refunds;
 
@@ -54,6 +54,7 @@ pub(super) struct Waits {
     /// The number of callers that wait for turns.
     pub(super) in_line: AtomicUsize,
     pub(super) refunds: Refunds<Charges>,
+    pub(super) counters: LimitCounters,
 }
 
 #[derive(Default)]
@@ -105,6 +106,7 @@ impl Waits {
             options,
             in_line: AtomicUsize::new(0),
             refunds: Refunds::default(),
+            counters: LimitCounters::default(),
         }
     }
 
@@ -290,6 +292,9 @@ impl Shared {
                     later.map(|later| later.cost_of(index)).sum()
                 };
                 let mut charges = parts.charges(one.cost, &replies, after);
+                if asked.len() > 1 {
+                    charges.origin = Origin::Coalesced;
+                }
                 for &(index, _) in &one.held {
                     charges.tickets[index] = [0; 3];
                 }

@@ -1,4 +1,4 @@
--- The callers of a detector: the end of a script that begins with clock.lua, debt_value.lua, prelude.lua and
+-- The callers of a detector: the end of a script that begins with clock.lua, debt_functions.lua, prelude.lua and
 -- debt.lua. Each is a limit of its own; all have the same rule, GCRA.
 --
 -- KEYS     one for each caller

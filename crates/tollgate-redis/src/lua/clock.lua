@@ -6,6 +6,9 @@
 -- The bound of debts and arguments: a debt does not grow beyond it.
 local MOST = 4503599627370496 -- 2^52
 
+-- Positions of charges wrap after this many tokens.
+local POSITIONS = 70368744177664 -- 2^46
+
 -- The microsecond of the server's clock, the only clock that decides, as a string and as a number.
 local time = redis.call('TIME')
 local stamp = time[2]

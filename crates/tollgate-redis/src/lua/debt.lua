@@ -1,6 +1,6 @@
 -- Rules that keep a debt: GCRA, and in steps the token bucket, the fixed window and sub-intervals.
 --
--- rule: count, period, burst, step (0 or 1)
+-- rule: count, period, burst, and 1 if it is in steps
 
 -- The operations of a limit. They are made in one constructor, because a table that grows is copied each time.
 local Debt = {
@@ -98,7 +98,14 @@ local Debt = {
 }
 Debt.__index = Debt
 
+-- Returns the numbers of a value, as read_debt.lua says.
+local function read_debt(key)
+  -- include read_debt.lua
+  return t, d, p, c, g, x, rest
+end
+
 local function open(key, count, period, burst, step)
+  step = step or 0
   local unit = step == 1 and 1 or period
   local t, d, p, c, g, x, rest = read_debt(key)
   local self = setmetatable({

@@ -4,7 +4,7 @@
 -- KEYS     one for each limit
 -- ARGV[1]  the operation
 -- ARGV     and on, for each limit: the name of the rule, count, period in microseconds, burst,
---          step, and the arguments of the operation:
+--          and the arguments of the operation:
 --   take   n...              charges a call with these costs, the first one of each limit, if there is enough of each; and
 --                            the next calls, until one is refused. Nothing of a limit with an n of 0, which has been
 --                            charged already
@@ -27,28 +27,28 @@ for index = 1, #KEYS do
   local function number(offset) return argument(first + offset) end
   local open = rules[ARGV[first]]
   if not open then fail('a rule is not known: ' .. tostring(ARGV[first])) end
-  local limit = open(KEYS[index], number(1), number(2), number(3), number(4))
+  local limit = open(KEYS[index], number(1), number(2), number(3))
   limits[index], numbers[index], waits[index] = limit, number, 0
   if what == 'give' then
     -- As in one.lua.
-    local first, last, by = 5, size - 4, 4
+    local first, last, by = 4, size - 4, 4
     if limit.reserved > now then first, last, by = last, first, -by end
     for offset = first, last, by do
       limit:give(number(offset), number(offset + 1), number(offset + 2), number(offset + 3))
     end
   elseif what == 'charge' then
-    limit:charge(number(5))
+    limit:charge(number(4))
     waits[index] = limit:wait(0)
   elseif what == 'peek' then
-    waits[index] = limit:wait(number(5))
+    waits[index] = limit:wait(number(4))
     if waits[index] > 0 then done = 0 end
   end
 end
 
 if what == 'take' then
   done = 0
-  local function cost(index) return numbers[index](5 + done) end
-  while done < size - 5 do
+  local function cost(index) return numbers[index](4 + done) end
+  while done < size - 4 do
     local fits = true
     for index, limit in ipairs(limits) do
       local n = cost(index)

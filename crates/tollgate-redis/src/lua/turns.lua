@@ -70,7 +70,7 @@ local function with_turns(limit, key, count, period)
     local rest = tick.n - n
     if rest > 0 then add({ t = tick.t + div_up(n * period, count), n = rest, p = tick.p }) end
     reserve_open()
-    return (tick.p - rest) % 70368744177664 -- 2^46, as in debt.lua
+    return (tick.p - rest) % POSITIONS
   end
 
   local give = limit.give

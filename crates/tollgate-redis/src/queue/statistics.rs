@@ -5,14 +5,16 @@
 //! reference to them and nothing else. They are independent of each other, so a snapshot that is taken during a
 //! call may have one of them and not yet another.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::Poll;
 
 use tollgate::{AcquireError, ErrorKind};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore) of this process has done since
-/// it was created: the number of calls of each outcome. `statistics` of each of them returns it.
+/// What a [`RateLimiter`](crate::RateLimiter), a [`LimitSet`](crate::LimitSet) or a [`Semaphore`](crate::Semaphore) of
+/// this process has done since it was created: the number of calls of each outcome. `statistics` of each of them returns it.
 ///
 /// A call counts once, when it ends: as admitted, denied, refused, failed or abandoned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +57,18 @@ pub(crate) enum Origin {
 }
 
 const ORIGINS: usize = 4;
+
+/// A call that is being counted.
+struct Waits<'a> {
+    counters: &'a LimitCounters,
+    is_waiting: bool,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.counters.dropped(&mut self.is_waiting);
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct LimitCounters {
@@ -107,6 +121,31 @@ impl LimitCounters {
                 self.leave(is_waiting);
             }
         }
+    }
+
+    /// Counts a call: when it begins to wait, when it ends, and if it is dropped.
+    pub(crate) async fn counted<T>(
+        &self,
+        call: impl Future<Output = T>,
+        decided: impl Fn(&T) -> Result<Origin, AcquireError>,
+    ) -> T {
+        let mut call = pin!(call);
+        let mut waits = Waits {
+            counters: self,
+            is_waiting: false,
+        };
+        poll_fn(|context| {
+            let poll = call.as_mut().poll(context);
+            let answer = match &poll {
+                Poll::Ready(answer) => Poll::Ready(decided(answer)),
+                Poll::Pending => Poll::Pending,
+            };
+            self.polled(&mut waits.is_waiting, &answer, |it| {
+                it.copied().unwrap_or(Origin::Alone)
+            });
+            poll
+        })
+        .await
     }
 
     /// Counts the drop of a call.

@@ -65,9 +65,10 @@ impl Shared {
             (own.denied.forgotten(), own.turns.len() as u64)
         };
         let runs = asks.chunk_by(|one, next| (one.cost, one.time) == (next.cost, next.time));
-        let runs = runs.flat_map(|run| [run[0].cost, run.len() as u64, run[0].time]);
+        let runs = runs.flat_map(|run| [run[0].cost, run[0].time, run.len() as u64]);
         let arguments = [self.limit.id, held, room].into_iter().chain(runs);
-        let arguments: Vec<u64> = arguments.collect();
+        let mut arguments: Vec<u64> = arguments.collect();
+        arguments.pop_if(|last| *last == 1);
         let call = async {
             self.repay(&rule).await?;
             let value = self.call(&rule, "turns", &arguments, identity).await?;

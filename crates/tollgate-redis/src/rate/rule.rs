@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::rate::Oversize;
 use tollgate::{Algorithm, Quota};
 
-use crate::script::{DEBT, LOG, MOST, Script, WINDOW};
+use crate::script::{DEBT, LOG, MOST, STEPS, Script, WINDOW};
 
 /// Positions of debts wrap after this many tokens.
 const POSITIONS: u64 = 1 << 46;
@@ -24,12 +24,14 @@ pub(crate) struct Rule {
     /// In microseconds.
     pub(crate) period: u64,
     pub(crate) burst: u64,
-    step: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// A debt that is paid off evenly: GCRA.
     Debt,
+    /// A debt that is paid off in steps.
+    Steps,
     Window,
     Log,
 }
@@ -50,19 +52,20 @@ impl Rule {
             !quota.is_unlimited(),
             "a limit on a server cannot be {quota}"
         );
-        let (kind, step) = match algorithm {
-            Algorithm::Gcra => (Kind::Debt, false),
-            Algorithm::SlidingWindow => (Kind::Window, true),
-            Algorithm::SlidingLog => (Kind::Log, true),
+        let kind = match algorithm {
+            Algorithm::Gcra => Kind::Debt,
+            Algorithm::SlidingWindow => Kind::Window,
+            Algorithm::SlidingLog => Kind::Log,
             // For the other algorithms that keep a word, the batch describes the whole rule.
-            _ if algorithm.keeps_a_word() => (Kind::Debt, true),
+            _ if algorithm.keeps_a_word() => Kind::Steps,
             _ => panic!("no script counts {quota} with {algorithm}"),
         };
         let batch = algorithm.batch(quota);
         let (nanos, burst) = (batch.period().as_nanos(), u128::from(batch.max_burst()));
         // An even rate stays exact. In steps, a period is rounded up, so that it is never shorter
         // than it should be.
-        let unit = if step { 1000 } else { gcd(nanos, 1000) };
+        let is_even = kind == Kind::Debt;
+        let unit = if is_even { gcd(nanos, 1000) } else { 1000 };
         let mut count = u128::from(batch.count()) * (1000 / unit);
         let mut period = nanos.div_ceil(unit);
         assert!(
@@ -73,12 +76,12 @@ impl Rule {
         let fits = |count: u128, period: u128| {
             let product = match kind {
                 Kind::Window => count.saturating_mul(period),
-                Kind::Debt if !step => burst.saturating_mul(period),
+                Kind::Debt => burst.saturating_mul(period),
                 _ => period,
             };
             product.max(burst).max(count) <= u128::from(MOST)
         };
-        if !step && !fits(count, period) {
+        if is_even && !fits(count, period) {
             let divisor = gcd(period, count);
             (count, period) = (count / divisor, period / divisor);
         }
@@ -91,7 +94,6 @@ impl Rule {
             count: count as u64,
             period: period as u64,
             burst: batch.max_burst(),
-            step,
         }
     }
 
@@ -100,7 +102,7 @@ impl Rule {
     pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
         match (oversize, self.kind) {
             (Oversize::Overdraft, Kind::Log) => LONGEST_LOG,
-            (Oversize::Overdraft, Kind::Debt | Kind::Window) => MOST,
+            (Oversize::Overdraft, _) => MOST,
             _ => self.burst,
         }
     }
@@ -108,6 +110,7 @@ impl Rule {
     pub(crate) fn script(&self) -> &'static Script {
         match self.kind {
             Kind::Debt => &DEBT,
+            Kind::Steps => &STEPS,
             Kind::Window => &WINDOW,
             Kind::Log => &LOG,
         }
@@ -117,6 +120,7 @@ impl Rule {
     pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             Kind::Debt => "debt",
+            Kind::Steps => "steps",
             Kind::Window => "window",
             Kind::Log => "log",
         }
@@ -124,7 +128,7 @@ impl Rule {
 
     /// Returns whether the server keeps the turns of this rule in a key beside it: its debt is paid off evenly.
     pub(crate) fn has_turns(&self) -> bool {
-        self.kind == Kind::Debt && !self.step
+        self.kind == Kind::Debt
     }
 
     /// Returns whether waiters reserve turns. Those of a slower limit look again and again: each reservation bars refunds
@@ -141,14 +145,14 @@ impl Rule {
     }
 
     /// Returns the arguments of a script that define this rule.
-    pub(crate) fn numbers(&self) -> [u64; 4] {
-        [self.count, self.period, self.burst, u64::from(self.step)]
+    pub(crate) fn numbers(&self) -> [u64; 3] {
+        [self.count, self.period, self.burst]
     }
 
     /// Returns the position of a charge that was followed by a charge of `after` in the same call.
     pub(crate) fn position(&self, end: u64, after: u64) -> u64 {
         match self.kind {
-            Kind::Debt => end.wrapping_sub(after) % POSITIONS,
+            Kind::Debt | Kind::Steps => end.wrapping_sub(after) % POSITIONS,
             Kind::Window => end,
             Kind::Log => end.saturating_sub(after),
         }
@@ -157,7 +161,7 @@ impl Rule {
     /// Returns the work of a refund of `n` for the server: a log has an entry for each unit.
     pub(crate) fn work(&self, n: u64) -> u64 {
         match self.kind {
-            Kind::Debt | Kind::Window => 1,
+            Kind::Debt | Kind::Steps | Kind::Window => 1,
             Kind::Log => n.max(1),
         }
     }
@@ -168,9 +172,9 @@ impl Rule {
         let (count, period) = (u128::from(self.count.max(1)), u128::from(self.period));
         let micros = match self.kind {
             // The quotient may have been rounded up by a microsecond.
-            Kind::Debt if !self.step => (n.saturating_mul(period) / count).saturating_sub(1),
+            Kind::Debt => (n.saturating_mul(period) / count).saturating_sub(1),
             // The step that admitted the first call may be nearly over.
-            Kind::Debt | Kind::Log => (n / count).saturating_mul(period),
+            Kind::Steps | Kind::Log => (n / count).saturating_mul(period),
             // A period admits less than twice the count.
             Kind::Window => (n / (2 * count)).saturating_mul(period),
         };

@@ -19,12 +19,14 @@ fn rights() -> Vec<&'static str> {
     let (rights, _) = rest.split_once("```").unwrap();
     rights
         .split_whitespace()
-        .filter(|word| *word != "\\")
+        .filter(|word| !["\\", "resetchannels"].contains(word))
         .collect()
 }
 
 fn set_user(server: &Server, rights: &[&str]) {
     let () = ask(server, &["ACL", "SETUSER", "app", "reset", "on", ">secret"]);
+    // A user of Redis 6.2 has the right for all channels.
+    let () = ask(server, &["ACL", "SETUSER", "app", "resetchannels"]);
     for right in rights {
         let () = ask(server, &["ACL", "SETUSER", "app", right.trim_matches('\'')]);
     }

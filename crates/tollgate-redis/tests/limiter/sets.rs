@@ -8,6 +8,7 @@ use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Charges, LimitSet, RateLimiter, Store};
 
 use super::turns::{assert_within, micros};
+use crate::scripts::engine::several;
 use crate::support::server::Server;
 use crate::support::{PATIENT, ask, on_server, slow, until, waits};
 
@@ -238,19 +239,7 @@ fn acquire_of_a_set_with_a_timeout_that_is_too_short_charges_nothing() {
 /// A call of many callers decides as one call after the other.
 #[test]
 fn take_of_many_calls_is_the_same_as_one_after_the_other() {
-    let rule = |name: &str, text: &str| format!("do\n{text}\nrules.{name} = open\nend\n");
-    let script = [
-        include_str!("../../src/lua/clock.lua"),
-        include_str!("../../src/lua/debt_value.lua"),
-        include_str!("../../src/lua/several_head.lua"),
-        include_str!("../../src/lua/prelude.lua"),
-        "local rules = {}\n",
-        &rule("debt", include_str!("../../src/lua/debt.lua")),
-        &rule("window", include_str!("../../src/lua/window.lua")),
-        &rule("log", include_str!("../../src/lua/log.lua")),
-        include_str!("../../src/lua/several.lua"),
-    ]
-    .concat();
+    let script = several();
     on_server(async |server| {
         let mut rng = fastrand::Rng::with_seed(7);
         for _ in 0..100 {
@@ -277,15 +266,12 @@ fn take_of_many_calls_is_the_same_as_one_after_the_other() {
                     .arg(&["a", "b", "c"])
                     .arg("take");
                 let hour = 3_600_000_000_u64;
-                for (index, (name, burst, step)) in
-                    [("debt", 20, 0), ("window", 25, 1), ("log", 30, 1)]
-                        .iter()
-                        .enumerate()
+                for (index, (name, burst)) in [("debt", 20), ("window", 25), ("log", 30)]
+                    .iter()
+                    .enumerate()
                 {
                     let count = if *name == "debt" { 1 } else { *burst };
-                    command
-                        .arg(name)
-                        .arg(&[count, hour * 24 * 365, *burst, *step]);
+                    command.arg(name).arg(&[count, hour * 24 * 365, *burst]);
                     command.arg(calls.iter().map(|costs| costs[index]).collect::<Vec<_>>());
                 }
                 let reply: Vec<i64> = command.query(&mut server.connection()).unwrap();

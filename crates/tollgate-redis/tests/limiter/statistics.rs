@@ -1,10 +1,11 @@
-//! Tests the statistics of stores, rate limiters and semaphores, and their metrics.
+//! Tests the statistics of stores, rate limiters, sets, semaphores and detectors, and their metrics.
 
 use std::time::Duration;
 
 use tollgate::{ErrorKind, Quota};
 use tollgate_redis::{
-    Fallback, Keyed, LimitStatistics, RateLimiter, Semaphore, Store, StoreError, StoreStatistics,
+    Detector, DetectorStatistics, Fallback, Keyed, LimitSet, LimitStatistics, RateLimiter,
+    Semaphore, Store, StoreError, StoreStatistics,
 };
 
 use crate::support::scripted::Scripted;
@@ -196,6 +197,90 @@ fn statistics_of_a_semaphore_count_each_outcome_once() {
     });
 }
 
+#[test]
+fn statistics_of_a_set_count_each_outcome_once() {
+    on_server(async |server| {
+        let set = LimitSet::new(&server.store())
+            .limit("a", slow(3))
+            .limit("b", slow(9));
+        assert_eq!(set.statistics(), LimitStatistics::default());
+        set.acquire_many(2).await.unwrap();
+        assert!(set.try_acquire().await.unwrap().is_admitted());
+        assert!(!set.try_acquire().await.unwrap().is_admitted());
+        assert!(!set.try_acquire_many(4).await.unwrap().is_admitted());
+        let error = set.acquire_many(4).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
+        let mut waiter = Box::pin(set.acquire());
+        assert!(waits(&mut waiter).await);
+        assert_eq!(set.statistics().waiting, 1);
+        drop(waiter);
+        let statistics = set.statistics();
+        assert_eq!(outcomes(statistics), [2, 1, 2, 0, 1]);
+        assert_eq!((statistics.waiting, statistics.fallbacks), (0, 0));
+        // An unused future is no call.
+        drop(set.acquire());
+        assert_eq!(set.statistics(), statistics);
+    });
+}
+
+#[test]
+fn statistics_of_waiters_of_a_set_count_turns() {
+    on_server(async |server| {
+        let set = LimitSet::new(&server.store())
+            .limit("a", Quota::new(1, Duration::from_secs(4)))
+            .limit("b", slow(9));
+        set.acquire().await.unwrap();
+        let waiter = tokio::spawn(set.acquire().into_inner());
+        until(async || set.statistics().turns == 1).await;
+        waiter.abort();
+        until(async || set.statistics().unused_turns == 1).await;
+        assert_eq!(outcomes(set.statistics()), [1, 0, 0, 0, 1]);
+    });
+}
+
+#[test]
+fn statistics_of_a_set_whose_store_fails_count_failures_and_fallbacks() {
+    runtime().block_on(async {
+        let server = Scripted::start("-LOADING Redis is loading the dataset in memory").await;
+        let set = LimitSet::new(&server.store()).limit("k", slow(5));
+        set.try_acquire().await.unwrap_err();
+        assert_eq!(outcomes(set.statistics()), [0, 0, 0, 1, 0]);
+        let open = set.fallback(Fallback::FailOpen);
+        open.acquire().await.unwrap();
+        assert_eq!(outcomes(open.statistics()), [1, 0, 0, 0, 0]);
+        assert_eq!(open.statistics().fallbacks, 1);
+    });
+}
+
+#[test]
+fn statistics_of_a_detector_count_records_and_denials() {
+    on_server(async |server| {
+        let detector = Detector::new(&server.store(), "abuse", slow(2)).callers(1);
+        assert_eq!(detector.statistics(), DetectorStatistics::default());
+        detector.record_many("a", 3);
+        detector.record_many("b", 4);
+        assert_eq!(detector.pass().await, Ok(1));
+        detector.check("a").unwrap_err();
+        detector.check("b").unwrap();
+        let statistics = detector.statistics();
+        assert_eq!((statistics.recorded, statistics.unrecorded), (3, 4));
+        assert_eq!((statistics.denied, statistics.flagged), (1, 1));
+        assert_eq!(statistics.failed, 0);
+    });
+}
+
+#[test]
+fn statistics_of_a_detector_whose_store_fails_count_each_record_once() {
+    runtime().block_on(async {
+        let server = Scripted::start("-LOADING Redis is loading the dataset in memory").await;
+        let detector = Detector::new(&server.store(), "abuse", slow(2));
+        detector.record("a");
+        detector.pass().await.unwrap_err();
+        let statistics = detector.statistics();
+        assert_eq!((statistics.recorded, statistics.failed), (1, 1));
+    });
+}
+
 #[cfg(feature = "metrics")]
 #[test]
 fn record_of_a_store_and_a_limit_shows_them_on_the_page() {
@@ -206,11 +291,14 @@ fn record_of_a_store_and_a_limit_shows_them_on_the_page() {
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(5));
         limiter.try_acquire().await.unwrap_err();
+        let detector = Detector::new(&store, "abuse", slow(5));
+        detector.record_many("caller", 7);
         // The second time sets the same numbers.
         for _ in 0..2 {
             metrics::with_local_recorder(&recorder, || {
                 store.statistics().record("main");
                 limiter.statistics().record("requests");
+                detector.statistics().record("abuse");
             });
         }
     });
@@ -228,6 +316,9 @@ fn record_of_a_store_and_a_limit_shows_them_on_the_page() {
         "tollgate_redis_failed_total{limit=\"requests\"} 1",
         "tollgate_redis_admitted_total{limit=\"requests\"} 0",
         "tollgate_redis_waiting{limit=\"requests\"} 0",
+        "tollgate_redis_recorded_total{limit=\"abuse\"} 7",
+        "tollgate_redis_denied_total{limit=\"abuse\"} 0",
+        "tollgate_redis_flagged{limit=\"abuse\"} 0",
     ] {
         assert!(page.lines().any(|one| one == line), "{line} in {page}");
     }

@@ -400,6 +400,24 @@ proptest! {
     }
 }
 
+/// It did when the decision was made by the head, and a clock that was set back then paid for the time in between.
+#[test]
+fn take_of_several_with_a_cost_of_zero_does_not_write() {
+    let [many, one] = [40, 1].map(|burst| Told {
+        kind: Kind::Debt,
+        count: 1,
+        period: 1_000_000,
+        burst,
+        step: false,
+    });
+    let mut engine = Engine::new(BEGIN);
+    for (now, cost) in [(BEGIN, 1), (BEGIN + 1, 0), (BEGIN, 0)] {
+        engine.set(now);
+        let [head, whole] = engine.take_several(&[(many, 1), (one, cost)]);
+        assert_eq!(head, whole, "{now}");
+    }
+}
+
 // Large numbers, and a clock that is set back.
 
 /// Ten per second.

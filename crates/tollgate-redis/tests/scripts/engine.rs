@@ -46,6 +46,8 @@ pub(crate) struct Told {
 pub(crate) struct Engine {
     connection: MutexGuard<'static, Connection>,
     text: [String; 3],
+    /// The rule that keeps a debt, in steps.
+    steps: String,
     /// The rule that keeps a debt, without the head.
     whole: String,
     callers: String,
@@ -64,67 +66,107 @@ fn connection() -> MutexGuard<'static, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The changes of the scripts: the file, the text, and its replacement. With them the clock of the test
-/// decides, and the server expires no key by its own clock.
-const CHANGES: [(&str, &str, &str); 7] = [
+/// The changes of the scripts: texts, and their replacements. With them the clock of the test decides, and the server
+/// expires no key by its own clock.
+const CHANGES: [(&str, &str); 7] = [
     (
-        CLOCK,
         "local time = redis.call('TIME')\nlocal stamp = time[2]\nif #stamp < 6 then stamp = string.format('%06d', stamp) end\nstamp = time[1] .. stamp",
         "local stamp = redis.call('GET', 'clock')",
     ),
     (
-        VALUE,
         "redis.call('SET', key, value, 'PX', millis)",
         "redis.call('SET', key, value) redis.call('SET', 'kept', millis)",
     ),
     (
-        VALUE,
         "redis.call('SET', key, value, 'KEEPTTL')",
         "redis.call('SET', key, value) redis.call('SET', 'kept', math.floor((x - now) / 1000))",
     ),
     (
-        PRELUDE,
         "redis.call('SET', key, value, 'PX', millis(micros))",
         "redis.call('SET', key, value) redis.call('SET', 'kept', millis(micros))",
     ),
     (
-        HEAD,
-        "redis.call('PEXPIRE', KEYS[2], math.min(3155760000000, math.ceil(reset / 1000) + 1))",
-        "redis.call('SET', 'turns kept', math.ceil(reset / 1000) + 1)",
+        "redis.call('PEXPIRE', KEYS[2], millis or math.ceil((x - now) / 1000))",
+        "redis.call('SET', 'turns kept', millis or math.ceil((x - now) / 1000))",
     ),
     (
-        LOG,
         "redis.call('PEXPIRE', key, millis(reset))",
         "redis.call('SET', 'kept', millis(reset))",
     ),
     (
-        TURNS,
         "redis.call('PEXPIRE', key, millis(limit:reset()))",
         "redis.call('SET', 'turns kept', millis(limit:reset()))",
     ),
 ];
 
 const CLOCK: &str = include_str!("../../src/lua/clock.lua");
-const VALUE: &str = include_str!("../../src/lua/debt_value.lua");
 const HEAD: &str = include_str!("../../src/lua/head.lua");
+const FUNCTIONS: &str = include_str!("../../src/lua/debt_functions.lua");
 const PRELUDE: &str = include_str!("../../src/lua/prelude.lua");
+const DEBT: &str = include_str!("../../src/lua/debt.lua");
+const STEPS: &str = include_str!("../../src/lua/steps.lua");
 const TURNS: &str = include_str!("../../src/lua/turns.lua");
-const CALLERS: &str = include_str!("../../src/lua/callers.lua");
+const WINDOW: &str = include_str!("../../src/lua/window.lua");
 const LOG: &str = include_str!("../../src/lua/log.lua");
+const ONE: &str = include_str!("../../src/lua/one.lua");
+const CALLERS: &str = include_str!("../../src/lua/callers.lua");
+const SEVERAL_HEAD: &str = include_str!("../../src/lua/several_head.lua");
+const SEVERAL: &str = include_str!("../../src/lua/several.lua");
+
+/// The texts that others include.
+const INCLUDED: [(&str, &str); 3] = [
+    (
+        "-- include read_debt.lua",
+        include_str!("../../src/lua/read_debt.lua"),
+    ),
+    (
+        "-- include even_debt.lua",
+        include_str!("../../src/lua/even_debt.lua"),
+    ),
+    (
+        "-- include write_debt.lua",
+        include_str!("../../src/lua/write_debt.lua"),
+    ),
+];
+
+/// Returns the script of these files.
+fn text(files: &[&str]) -> String {
+    let included = INCLUDED.iter();
+    included.fold(files.join("\n"), |text, (line, of)| text.replace(line, of))
+}
 
 /// Returns the script of these files, with the changes.
-fn text(files: &[&str]) -> String {
-    let changed = files.iter().map(|file| {
-        let mut text = (*file).to_owned();
-        for (of, old, new) in CHANGES {
-            if of == *file {
-                assert_eq!(text.matches(old).count(), 1, "{old}");
-                text = text.replace(old, new);
-            }
-        }
-        text
-    });
-    changed.collect::<Vec<_>>().join("\n")
+fn changed(files: &[&str]) -> String {
+    let all = [CLOCK, HEAD, FUNCTIONS, PRELUDE, TURNS, LOG];
+    CHANGES.iter().fold(text(files), |changed, (old, new)| {
+        assert!(text(&all).contains(old), "{old}");
+        changed.replace(old, new)
+    })
+}
+
+/// Returns the files of the script of several limits, with this head.
+fn files_of_several(head: &'static str) -> [&'static str; 14] {
+    [
+        CLOCK,
+        FUNCTIONS,
+        head,
+        PRELUDE,
+        "local rules = {} do",
+        DEBT,
+        "rules.debt = open",
+        STEPS,
+        "rules.steps = open end do",
+        WINDOW,
+        "rules.window = open end do",
+        LOG,
+        "rules.log = open end",
+        SEVERAL,
+    ]
+}
+
+/// Returns the script of several limits.
+pub(crate) fn several() -> String {
+    text(&files_of_several(SEVERAL_HEAD))
 }
 
 /// Returns the full reply of a script that has charged all of `done` calls, derived from the value that it wrote.
@@ -146,27 +188,17 @@ impl Engine {
     pub(crate) fn new(now: u64) -> Self {
         let mut connection = connection();
         let _: () = redis::cmd("FLUSHALL").query(&mut *connection).unwrap();
-        let end = include_str!("../../src/lua/one.lua");
-        let debt = include_str!("../../src/lua/debt.lua");
-        let window = include_str!("../../src/lua/window.lua");
-        let whole = text(&[CLOCK, VALUE, PRELUDE, debt, TURNS, end]);
-        let callers = text(&[CLOCK, VALUE, PRELUDE, debt, CALLERS]);
-        let kinds = [
-            text(&[CLOCK, VALUE, HEAD, PRELUDE, debt, TURNS, end]),
-            text(&[CLOCK, PRELUDE, window, end]),
-            text(&[CLOCK, PRELUDE, LOG, end]),
-        ];
-        let rules = format!("local rules = {{}} do {debt}\nrules.debt = open end");
-        let several = [include_str!("../../src/lua/several_head.lua"), ""].map(|head| {
-            let several = include_str!("../../src/lua/several.lua");
-            text(&[CLOCK, VALUE, head, PRELUDE, &rules, several])
-        });
         let mut this = Self {
             connection,
-            text: kinds,
-            whole,
-            callers,
-            several,
+            text: [
+                changed(&[CLOCK, HEAD, FUNCTIONS, PRELUDE, DEBT, TURNS, ONE]),
+                changed(&[CLOCK, PRELUDE, WINDOW, ONE]),
+                changed(&[CLOCK, PRELUDE, LOG, ONE]),
+            ],
+            steps: changed(&[CLOCK, FUNCTIONS, PRELUDE, DEBT, STEPS, ONE]),
+            whole: changed(&[CLOCK, FUNCTIONS, PRELUDE, DEBT, TURNS, ONE]),
+            callers: changed(&[CLOCK, FUNCTIONS, PRELUDE, DEBT, CALLERS]),
+            several: [SEVERAL_HEAD, ""].map(|head| changed(&files_of_several(head))),
             now,
         };
         this.set(now);
@@ -183,8 +215,13 @@ impl Engine {
     }
 
     pub(crate) fn call(&mut self, told: Told, what: &str, arguments: &[u64]) -> Answer {
-        let text = self.text[told.kind as usize].clone();
-        self.run(&text, "k", told, what, arguments)
+        let is_stepped = told.step && told.kind == Kind::Debt;
+        let text = if is_stepped {
+            &self.steps
+        } else {
+            &self.text[told.kind as usize]
+        };
+        self.run(&text.clone(), "k", told, what, arguments)
     }
 
     /// Calls for turns of these costs, each with the time within which it is due, for a process that holds `held` turns and
@@ -218,8 +255,10 @@ impl Engine {
         process: [u64; 3],
         asks: &[[u64; 2]],
     ) -> (u64, Vec<Turn>) {
-        let asks = asks.iter().flat_map(|[n, within]| [*n, 1, *within]);
-        let arguments: Vec<u64> = process.into_iter().chain(asks).collect();
+        let asks = asks.iter().flat_map(|[n, within]| [*n, *within, 1]);
+        let mut arguments: Vec<u64> = process.into_iter().chain(asks).collect();
+        // The last number of repetitions may be missing, for 1.
+        arguments.pop();
         let numbers = self.numbers(text, key, told, "turns", &arguments);
         let (turns, []) = numbers[8..].as_chunks() else {
             panic!("{numbers:?}");
@@ -244,9 +283,12 @@ impl Engine {
             }
             call.arg("take");
             for (told, n) in takes {
-                let step = u64::from(told.step);
-                call.arg("debt")
-                    .arg(&[told.count, told.period, told.burst, step, *n]);
+                call.arg(if told.step { "steps" } else { "debt" }).arg(&[
+                    told.count,
+                    told.period,
+                    told.burst,
+                    *n,
+                ]);
             }
             replies[index] = call.query(&mut *self.connection).unwrap();
         }
@@ -298,13 +340,14 @@ impl Engine {
         what: &str,
         arguments: &[u64],
     ) -> Vec<i64> {
-        // Combines equal costs into pairs of a cost and a number; the last number may be missing, for 1.
+        // Combines equal costs into pairs of a cost and a number; the last ones may be missing, for 1.
         let (asked, runs) = (arguments.len(), arguments.chunk_by(|one, next| one == next));
         let mut arguments: Vec<u64> = match what {
             "take" => runs.flat_map(|run| [run[0], run.len() as u64]).collect(),
             _ => arguments.to_vec(),
         };
         arguments.pop_if(|last| what == "take" && *last == 1);
+        arguments.pop_if(|last| what == "take" && asked == 1 && *last == 1);
         let has_turns = told.kind == Kind::Debt && !told.step;
         let turns = &format!("{key} turns");
         let keys = match what {
@@ -319,7 +362,6 @@ impl Engine {
             .arg(told.count)
             .arg(told.period)
             .arg(told.burst)
-            .arg(u64::from(told.step))
             .arg(arguments)
             .query(&mut *self.connection)
             .unwrap();

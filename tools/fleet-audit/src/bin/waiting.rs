@@ -1,5 +1,5 @@
-//! Measures a fleet whose processes wait for one rate: the part of the rate that is used, the requests for each admission,
-//! the shares of near and of far processes, and whether any tick is above the bound.
+//! Measures a fleet whose processes wait for one rate: the part of the rate that is used, the requests and the processor time
+//! of all processes for each admission, the shares of near and of far processes, and whether any tick is above the bound.
 //!
 //! A process is a store with a connection of its own. Half of them are far: behind a network that delays replies.
 //! A third of the time after the start, the world may be disturbed, see [`disturb`].
@@ -11,19 +11,22 @@
 //! ```sh
 //! cargo run --release -p fleet-audit --bin waiting -- processes=200 rate=100 seconds=30 far=10
 //! cargo run --release -p fleet-audit --bin waiting -- processes=50 lost=10000
+//! cargo run --release -p fleet-audit --bin waiting -- processes=200 rate=1000 kill=1
+//! cargo run --release -p fleet-audit --bin waiting -- processes=1 waiters=1000000 seconds=60 warm_up=40
 //! cargo run --release -p fleet-audit --bin waiting -- processes=50 sets=2 rate=100 seconds=30
 //! ```
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use fleet_audit::Arguments;
 use redis_on_loopback::Server;
 use redis_on_loopback::proxy::{Mode, Proxy};
+use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use tollgate::{AcquireError, Quota};
+use tollgate::{AcquireError, Algorithm, Quota};
 use tollgate_redis::{Fallback, LimitSet, RateLimiter, Source, Store};
 
 #[derive(Clone, Copy)]
@@ -34,6 +37,8 @@ struct Setup {
     rate: u64,
     burst: u64,
     seconds: u64,
+    /// In seconds.
+    warm_up: Option<f64>,
     /// The callers of each process that wait at a time.
     waiters: usize,
     /// Those of each process that waits for a set.
@@ -50,15 +55,22 @@ struct Setup {
     timeout: u64,
     /// The number of processes that end in a second; others come in their place.
     churn: u64,
+    /// The index of the algorithm among all of them.
+    algorithm: u64,
     /// The disturbance: its name, and how long it takes, in milliseconds.
     disturbance: Option<(&'static str, u64)>,
 }
 
 /// The names of disturbances.
-const DISTURBANCES: [&str; 6] = ["lost", "hole", "stop", "stall", "flush", "state"];
+const DISTURBANCES: [&str; 10] = [
+    "lost", "hole", "stop", "stall", "flush", "state", "del", "readonly", "kill", "quota",
+];
 
 /// An admission: its tick, its process, and its time.
 type Admission = (u64, usize, u64);
+
+/// All admissions of all processes, so that those of a process that is killed are known.
+static ADMISSIONS: Mutex<Vec<Admission>> = Mutex::new(Vec::new());
 
 /// All stores that were made.
 type Stores = Arc<Mutex<Vec<Store>>>;
@@ -69,11 +81,9 @@ fn calls(stores: &Stores) -> u64 {
 }
 
 impl Setup {
-    /// Admissions and requests count after the first five seconds, or after a quarter of the time.
+    /// Admissions and requests count after this time: five seconds, or a quarter of the time if it is shorter.
     fn warm_up(&self) -> Duration {
-        Duration::from_secs(self.seconds)
-            .div_f64(4.0)
-            .min(Duration::from_secs(5))
+        Duration::from_secs_f64(self.warm_up.unwrap_or((self.seconds as f64 / 4.0).min(5.0)))
     }
 
     /// How long they count.
@@ -92,6 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         rate: value("rate", 100),
         burst: value("burst", 1),
         seconds: value("seconds", 30),
+        warm_up: Some(value("warm_up", 0) as f64).filter(|it| *it > 0.0),
         sets: value("sets", 0) as usize,
         waiters: value("waiters", 5) as usize,
         set_waiters: value("set_waiters", 5) as usize,
@@ -101,6 +112,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         leave: value("leave", 0),
         timeout: value("timeout", 0),
         churn: value("churn", 0),
+        algorithm: value("algorithm", 0),
         disturbance,
     };
     given.end();
@@ -119,6 +131,11 @@ async fn run(setup: &Setup) {
     let begin = now();
     let mut processes = Vec::new();
     let stores = Stores::default();
+    // Of the processes that are killed.
+    let doomed = setup.is("kill").then(|| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.enable_all().build().expect("a runtime")
+    });
     for index in 0..setup.all() {
         let lives = Some(setup.churn).filter(|churn| *churn > 0);
         // In turn, so that `churn` of them end in each second.
@@ -133,31 +150,35 @@ async fn run(setup: &Setup) {
             server_address.clone()
         };
         let stores = Arc::clone(&stores);
-        processes.push(tokio::spawn(process(
-            *setup,
-            index,
-            (address, stores),
-            life,
-            end,
-        )));
+        let process = process(*setup, index, (address, stores), life, end);
+        processes.push(match &doomed {
+            Some(doomed) if index % 2 == 1 => doomed.spawn(process),
+            _ => tokio::spawn(process),
+        });
     }
-    let disturbing = disturb(*setup, server, proxy);
+    let disturbing = disturb(*setup, server, proxy, doomed);
     tokio::time::sleep(setup.warm_up()).await;
-    let before = calls(&stores);
+    let before = (calls(&stores), processor_time());
     tokio::time::sleep(setup.counted()).await;
-    let calls = calls(&stores) - before;
+    let calls = calls(&stores) - before.0;
+    let processor = processor_time() - before.1;
     let [tries, fallbacks] = [&TRIES, &FALLBACKS].map(|count| count.load(Ordering::Relaxed));
-    let mut admissions = Vec::<Admission>::new();
     for process in processes {
-        admissions.extend(process.await.expect("a process panics"));
+        match process.await {
+            Err(error) if error.is_panic() => panic!("a process panics: {error}"),
+            // It may have been killed.
+            _ => {}
+        }
     }
     disturbing.await.expect("it does not panic");
+    let admissions = std::mem::take(&mut *admissions());
     // The tries are calls, too.
     report(
         setup,
         admissions,
         begin,
         calls.saturating_sub(tries - fallbacks),
+        processor,
     );
     if setup.sets > 0 {
         let part = 100.0 * fallbacks as f64 / tries.max(1) as f64;
@@ -221,7 +242,11 @@ impl Limits {
 /// - `stall`: the server stops until the end
 /// - `flush`: the server forgets all scripts twenty times a second
 /// - `state`: the server loses its data once a second
-fn disturb(setup: Setup, server: Server, proxy: Proxy) -> JoinHandle<()> {
+/// - `del`: the limit is deleted once a second
+/// - `readonly`: the server is a replica that refuses writes
+/// - `kill`: half of the processes end at once, without a goodbye
+/// - `quota`: before, the limit has one call a minute; here nothing happens
+fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
         let Some((name, time)) = setup.disturbance else {
@@ -240,6 +265,12 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy) -> JoinHandle<()> {
             _ => Mode::Delay(Duration::from_millis(setup.far)),
         };
         proxy.set(mode);
+        if let Some(doomed) = doomed {
+            doomed.shutdown_background();
+        }
+        if name == "readonly" {
+            ask(&["REPLICAOF", "127.0.0.1", "1"]);
+        }
         let end = Instant::now() + Duration::from_millis(time);
         while Instant::now() < end {
             match name {
@@ -262,8 +293,15 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy) -> JoinHandle<()> {
                     ask(&["FLUSHALL"]);
                     pause(1000).await;
                 }
+                "del" => {
+                    ask(&["DEL", "fleet"]);
+                    pause(1000).await;
+                }
                 _ => pause(time).await,
             }
+        }
+        if name == "readonly" {
+            ask(&["REPLICAOF", "NO", "ONE"]);
         }
         proxy.set(Mode::Delay(Duration::from_millis(setup.far)));
         pause(setup.seconds * 1000 * 2 / 3).await;
@@ -276,11 +314,26 @@ impl Setup {
         self.processes + self.sets
     }
 
+    /// Returns whether this is the disturbance.
+    fn is(&self, name: &str) -> bool {
+        self.disturbance.is_some_and(|(it, _)| it == name)
+    }
+
+    fn quota(&self) -> Quota {
+        Quota::per_second(self.rate).burst(self.burst)
+    }
+
     fn limits(&self, store: &Store, index: usize) -> Limits {
-        let quota = Quota::per_second(self.rate).burst(self.burst);
+        let quota = self.quota();
         let horizon = Duration::from_millis(self.horizon);
         if index < self.processes {
-            let limiter = RateLimiter::new(store, "fleet", quota);
+            let first = if self.is("quota") {
+                Quota::per_minute(1)
+            } else {
+                quota
+            };
+            let limiter = RateLimiter::new(store, "fleet", first);
+            let limiter = limiter.algorithm(Algorithm::all()[self.algorithm as usize]);
             return Limits::One(limiter.horizon(horizon));
         }
         // A millisecond of it, so that callers that are charged in one request do not wait for it.
@@ -297,8 +350,7 @@ async fn process(
     (address, stores): (String, Stores),
     life: Option<(f64, f64)>,
     end: Instant,
-) -> Vec<Admission> {
-    let mut admissions = Vec::new();
+) {
     let from = end - Duration::from_secs(setup.seconds);
     let mut ends = life.map(|(_, first)| Instant::now() + Duration::from_secs_f64(first));
     while Instant::now() < end {
@@ -312,7 +364,17 @@ async fn process(
         let limits = setup.limits(&store, index);
         let until = ends.map_or(end, |ends| ends.min(end));
         let waiters = match &limits {
-            Limits::One(_) => setup.waiters,
+            Limits::One(limiter) => {
+                if setup.is("quota") {
+                    let limiter = limiter.clone();
+                    tokio::spawn(async move {
+                        let third = from + Duration::from_secs(setup.seconds) / 3;
+                        tokio::time::sleep_until(third.into()).await;
+                        limiter.set_quota(setup.quota());
+                    });
+                }
+                setup.waiters
+            }
             Limits::Set(_) => {
                 tokio::spawn(beside(store.clone(), setup, from, until));
                 setup.set_waiters
@@ -320,25 +382,25 @@ async fn process(
         };
         let callers =
             (0..waiters).map(|_| tokio::spawn(caller(limits.clone(), index, setup, until)));
-        for caller in callers.collect::<Vec<_>>() {
-            admissions.extend(caller.await.expect("a caller panics"));
-        }
-        // Says goodbye.
+        let callers = callers.collect::<Vec<_>>();
+        tokio::time::sleep_until(until.into()).await;
+        // Says goodbye. Those who wait have no timers of their own, because a million of them would be measured, too.
         match limits {
             Limits::One(limiter) => limiter.shutdown().await,
             Limits::Set(set) => set.shutdown().await,
         }
+        for caller in callers {
+            caller.await.expect("a caller panics");
+        }
         ends = life.map(|(whole, _)| Instant::now() + Duration::from_secs_f64(whole));
     }
-    admissions
 }
 
-async fn caller(limits: Limits, index: usize, setup: Setup, until: Instant) -> Vec<Admission> {
-    let mut admissions = Vec::new();
+async fn caller(limits: Limits, index: usize, setup: Setup, until: Instant) {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return admissions;
+            return;
         }
         let time = match (setup.leave, setup.timeout) {
             (0, 0) => Duration::MAX,
@@ -349,9 +411,11 @@ async fn caller(limits: Limits, index: usize, setup: Setup, until: Instant) -> V
         };
         let answer = if setup.timeout > 0 {
             Some(limits.acquire(Some(time.min(left))).await)
-        } else {
+        } else if setup.leave > 0 {
             let waits = tokio::time::timeout(time.min(left), limits.acquire(None));
             waits.await.ok()
+        } else {
+            Some(limits.acquire(None).await)
         };
         let answer = match answer {
             Some(Err(_)) => {
@@ -360,7 +424,7 @@ async fn caller(limits: Limits, index: usize, setup: Setup, until: Instant) -> V
             }
             answer => answer.and_then(Result::ok),
         };
-        admissions.extend(answer.map(|tick| (tick, index, now())));
+        admissions().extend(answer.map(|tick| (tick, index, now())));
     }
 }
 
@@ -374,7 +438,22 @@ fn since_epoch(time: SystemTime) -> u64 {
     time.unwrap_or_default().as_micros() as u64
 }
 
-fn report(setup: &Setup, admissions: Vec<Admission>, from: u64, calls: u64) {
+fn admissions() -> MutexGuard<'static, Vec<Admission>> {
+    ADMISSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the processor time of the threads of this program, which has all processes and no server.
+fn processor_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let of_thread = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split(' ').next().and_then(|it| it.parse::<u64>().ok())
+    };
+    let times = threads.filter_map(|it| of_thread(it.ok()?.path().join("schedstat")));
+    Duration::from_nanos(times.sum())
+}
+
+fn report(setup: &Setup, admissions: Vec<Admission>, from: u64, calls: u64, processor: Duration) {
     let begin = from + setup.warm_up().as_micros() as u64;
     let last = begin + setup.counted().as_micros() as u64;
     let counted: Vec<_> = admissions
@@ -401,9 +480,10 @@ fn report(setup: &Setup, admissions: Vec<Admission>, from: u64, calls: u64) {
     let ticks = admissions.iter().map(|it| it.0).collect();
     let times = admissions.iter().map(|it| it.2).collect();
     println!(
-        "used {:.3}, calls an admission {:.2}, near {:.0} : far {:.0}, least {} most {}, above the bound by {}; by the times of admission {}",
+        "used {:.3}, calls an admission {:.2}, processor time {:.0} µs, near {:.0} : far {:.0}, least {} most {}, above the bound by {}; by the times of admission {}",
         counted.len() as f64 / due,
         calls as f64 / counted.len().max(1) as f64,
+        processor.as_secs_f64() * 1e6 / counted.len().max(1) as f64,
         half(0),
         half(1),
         each.iter().min().unwrap_or(&0),
