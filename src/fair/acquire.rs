@@ -364,7 +364,10 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
             queue.report_charge();
         }
         // The permit is put together here, so the ready path does not copy it through the memory of this result.
-        polled.map_ok(|(handle, inner)| FairPermit::new(handle, Some(inner)))
+        polled.map_ok(|(handle, inner)| {
+            let inner = Some(inner);
+            FairPermit { handle, inner }
+        })
     }
 }
 

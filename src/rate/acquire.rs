@@ -14,7 +14,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use super::charge::Charge;
@@ -169,11 +169,13 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
                 }
                 Decided::Limited { .. } => {}
                 Decided::Undecided | Decided::Contended => {
-                    return self.decide(context).map_ok(Charge);
+                    let receipt = ready!(self.decide(context))?;
+                    return Poll::Ready(Ok(Charge(receipt)));
                 }
             }
         }
-        self.wait(context).map_ok(Charge)
+        let receipt = ready!(self.wait(context))?;
+        Poll::Ready(Ok(Charge(receipt)))
     }
 }
 

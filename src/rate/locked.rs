@@ -38,7 +38,7 @@ use super::shared::Shared;
 use super::state::StateSnapshot;
 use super::waiters::{QueueEntry, QueueState, Request};
 use crate::algorithm::{Ledger, Receipt};
-use crate::error::{AcquireError, ErrorKind};
+use crate::error::{AcquireError, Cause, ErrorKind};
 use crate::panic::contain_panic;
 use crate::status::{Decision, Snapshot};
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
@@ -68,6 +68,27 @@ pub(super) struct Locked<'a> {
 }
 
 impl Shared {
+    /// Decides a call that does not wait.
+    pub(super) fn decide_with_lock(&self, cost: u64) -> Result<Charge, AcquireError> {
+        let mut locked = Locked::new(self);
+        locked.lock_on_time();
+        locked.check(cost)?;
+        let admitted = locked.admit(cost);
+        admitted.map_err(|due| {
+            let refused = locked.refusal(ErrorKind::RateLimited, due);
+            if locked.ledger.paused_until().is_some() {
+                refused.because(Cause::Paused)
+            } else {
+                refused
+            }
+        })
+    }
+
+    /// Serves the queue.
+    pub(super) fn serve(&self) {
+        Locked::new(self).lock().serve();
+    }
+
     /// Changes the ledger.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Ledger, Tick) -> R) -> R {
         Locked::new(self).lock_on_time().change(change)

@@ -11,16 +11,15 @@
 //!    ([`Call::poll`](super::acquire::Call::poll)).
 //! 2. [`decide_by_word`](Shared::decide_by_word), [`decide_by_window`](Shared::decide_by_window) and
 //!    [`decide_by_ring`](Shared::decide_by_ring) are the only decisions without the lock, and
-//!    [`admit`](Locked::admit) is the only one with it, for all callers.
+//!    [`admit`](super::locked::Locked::admit) is the only one with it, for all callers.
 //! 3. Every other decision, and every change of due times, goes through one guard,
-//!    [`Locked`]. To read the queue, to collect an outcome there, or to exchange a waker, the mutex alone is
-//!    enough.
+//!    [`Locked`](super::locked::Locked). To read the queue, to collect an outcome there, or to exchange a waker,
+//!    the mutex alone is enough.
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use super::charge::Charge;
-use super::locked::Locked;
 use super::options::Config;
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use super::waiters::QueueState;
@@ -29,7 +28,7 @@ use crate::algorithm::{
     Algorithm, LAST_TICK, Ledger, QuotaChange, Receipt, Restored, Tat, fresh_generation,
     tick_or_never,
 };
-use crate::error::{AcquireError, Cause, ErrorKind};
+use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, back_off, lock};
 use crate::time::{Counter, Deadline, Tick};
@@ -221,21 +220,6 @@ impl Shared {
         }
     }
 
-    fn decide_with_lock(&self, cost: u64) -> Result<Charge, AcquireError> {
-        let mut locked = Locked::new(self);
-        locked.lock_on_time();
-        locked.check(cost)?;
-        let admitted = locked.admit(cost);
-        admitted.map_err(|due| {
-            let refused = locked.refusal(ErrorKind::RateLimited, due);
-            if locked.ledger.paused_until().is_some() {
-                refused.because(Cause::Paused)
-            } else {
-                refused
-            }
-        })
-    }
-
     /// Decides by the unlocked word, at a tick that was read just after it.
     #[inline(always)]
     fn decide_by_word(&self, seen: StateSnapshot, cost: u64, now: Tick) -> Decided {
@@ -344,7 +328,7 @@ impl Shared {
     pub(super) fn on_deadline(&self) {
         // The timer is disarmed first, so that a later arming takes effect.
         self.timer.disarm();
-        Locked::new(self).lock().serve();
+        self.serve();
     }
 }
 
