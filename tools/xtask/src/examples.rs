@@ -46,7 +46,9 @@ config: ^4 uploads; .10, 50. left$
 ";
 
 pub(crate) fn examples(shell: &Shell) -> Result<bool> {
-    let adapters = ["adaptive", "detector", "file", "observe", "reqwest", "tower"];
+    let adapters = [
+        "adaptive", "detector", "file", "observe", "reqwest", "tower",
+    ];
     let adapters = adapters.map(|name| format!("-ptollgate-{name}"));
     cmd!(shell, "cargo build --examples --all-features").run()?;
     cmd!(shell, "cargo build {adapters...} --examples --all-features").run()?;
