@@ -40,6 +40,9 @@ TIED = [
     ('tat_backlog_at', r'gcra::<impl>::backlog_at'), ('tat_take', r'gcra::<impl>::take'),
     ('tat_give', r'gcra::<impl>::give'), ('tat_due', r'gcra::<impl>::due_after'),
     ('tat_grant_start', r'gcra::<impl>::grant_start'), ('tat_charge', r'gcra::<impl>::charge_part'),
+    ('saturated', 'saturated'), ('scaled', r'quota_change::<impl>::scaled'), ('carried', r'quota_change::<impl>::carried'),
+    ('tat_carry', r'gcra::<impl>::carry'), ('newer', 'newer'), ('refundable', 'refundable'),
+    ('share', r'quota::<impl>::share'),
 ]
 # The name of the same functions in calls.
 CALLS = {
@@ -48,6 +51,8 @@ CALLS = {
     'Quota::period_nanos': 'period_nanos', 'Quota::max_burst': 'max_burst',
     'clamped': 'clamped', 'tick_or_never': 'tick_or_never', 'params::fraction': 'fraction', 'part': 'part',
     'algorithm::params::clamped': 'clamped', 'leaves_a_rest': 'leaves_a_rest',
+    'saturated': 'saturated', 'QuotaChange::scaled': 'scaled', 'QuotaChange::carried': 'carried',
+    'quota_change::saturated': 'saturated', 'algorithm::quota_change::saturated': 'saturated',
     'Tat::from_units': 'tat_from_units', 'Tat::end': 'tat_end', 'Tat::backlog_at': 'tat_backlog_at',
     **{f'Params::{name}': name for name in (
         'is_unlimited is_dense is_stepped is_even new stepped starting units_unless_dense dense_units_at units_at '
@@ -64,6 +69,7 @@ CONSTANTS = {
     'algorithm::params::DENSE': ('DENSE', 'DENSE'),
     'algorithm::params::NONE': ('NONE', 'params::NONE'),
     'quota::LARGEST_BURST': ('LARGEST_BURST', 'LARGEST_BURST'),
+    'quota::LONGEST': ('LONGEST', 'LONGEST'),
 }
 # Fields in the order of the source. A struct of one field is its field.
 STRUCTS = {
@@ -73,9 +79,11 @@ STRUCTS = {
     'Tat': [('0', 'u64')],
     'Tick': [('0', 'u64')],
 }
+# Enums without content: a value is the number of its variant, in the order of the source.
+ENUMS = {'QuotaChange'}
 INTS = {'u32', 'i32', 'u64', 'i64', 'u128', 'usize', 'isize'}
 ALIASES = {'algorithm::params::Params': 'Params', 'quota::Quota': 'Quota', 'time::tick::Tick': 'Tick',
-           'algorithm::gcra::Tat': 'Tat'}
+           'algorithm::gcra::Tat': 'Tat', 'algorithm::quota_change::QuotaChange': 'QuotaChange'}
 
 
 class NotUnderstood(Exception):
@@ -95,7 +103,7 @@ def tidy_type(text):
 
 def coq_type(text):
     text = tidy_type(text)
-    if text in INTS or text in ('Tat', 'Tick'):
+    if text in INTS or text in ENUMS or text in ('Tat', 'Tick'):
         return 'Z'
     if text == 'bool':
         return 'bool'
@@ -181,6 +189,11 @@ class Function:
                     raise NotUnderstood(f'{self.name}: {text} of {kind}')
                 return f'({"fst" if at == 0 else "snd"} {term})', wanted
             raise NotUnderstood(f'{self.name}: a field of {kind}')
+        if m := re.fullmatch(r'(.+)\[([01]) of 2\]', text):
+            term, kind = self.place(m[1], stale)
+            if kind != '[u64; 2]':
+                raise NotUnderstood(f'{self.name}: an element of {kind}')
+            return f'(element {term} {m[2]})', 'u64'
         if m := re.fullmatch(r'(.+)\[(_\d+)\]', text):
             term, kind = self.place(m[1], stale)
             if kind != '[u64; 2]':
@@ -253,6 +266,8 @@ class Function:
             return f'wrap {m[2]} {a}'
         if m := re.fullmatch(r'discriminant\((_\d+)\)', text):
             a, kind = self.place(m[1], stale)
+            if kind in ENUMS:
+                return a
             if not kind.startswith('Option<'):
                 raise NotUnderstood(f'{self.name}: {text} of {kind}')
             return f'(if is_some {a} then 1 else 0)'
@@ -434,7 +449,7 @@ def main():
         out = translate(text)
     except NotUnderstood as reason:
         sys.exit(f'not understood: {reason}')
-    print('(* The arithmetic of src/algorithm/{params,gcra}.rs, src/quota.rs and src/time/tick.rs, translated from MIR by')
+    print('(* The arithmetic of src/algorithm/{params,gcra,quota_change,refunds}.rs, src/quota.rs and src/time/tick.rs, from MIR by')
     print('   proofs/mir2coq.py. Do not edit: `scripts/proofs` compares this file with the compiler. *)')
     print('Require Import ZArith.\nRequire Import Machine.\nOpen Scope Z_scope.\n')
     for name, fields in STRUCTS.items():

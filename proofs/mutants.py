@@ -27,9 +27,17 @@ MUTANTS = [
     ('the way back has another ratio', 'new', 'fraction v36 v11', 'fraction v36 v4'),
     ('a batch comes twice in a period', 'stepped', 'fraction 1 v9', 'fraction 2 v9'),
     ('a charge takes all the room', 'tat_charge', 'v4 <? v9', 'v9 <? v4'),
+    ('a rest is taken for none', 'leaves_a_rest', 'negb (v13 =? 0)', '(v13 =? 0)'),
+    ('a change rounds the backlog down', 'scaled', 'div_ceil u128 v10 v14', 'Some (v10 / v14)'),
+    ('a change gives out a unit that has begun', 'tat_carry', 'units_after v4 v5', 'units_at v4 v5'),
+    ('a change forgets the idle time', 'tat_carry', 'saturating_sub u64 v24 v19', 'saturating_sub u64 v24 0'),
+    ('a refund ignores the newer charges', 'refundable', 'saturating_sub u64 v2 v3', 'saturating_sub u64 v2 0'),
+    ('refunded newer charges count twice', 'newer', 'saturating_sub u64 v4 v3', 'saturating_add u64 v4 v3'),
+    ('a share has the whole burst', 'share', 'v36 := v37 / v38', 'v36 := v37'),
+    ('the period of a share is rounded down', 'share', 'div_ceil u128 v24 v27', 'Some (v24 / v27)'),
     ('time ends too early', 'LAST_TICK', 'shl u64 1 58', 'shl u64 1 57'),
 ]
-FILES = ['Arithmetic', 'Params', 'Gcra', 'Ticks', 'Batches']
+FILES = ['Arithmetic', 'Params', 'Gcra', 'Ticks', 'Batches', 'Changes', 'Split', 'Refunds']
 
 
 def broken(code, function, before, after):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that proofs/README.md has a row for each sentence of a bullet under *What it guarantees* and for each row of the
-guarantees page, and no other row; that each row has a label that we know; and that the statement which it names exists.
+"""Checks that proofs/README.md has a row for each sentence under *What it guarantees* and for each row of the guarantees
+page, and no other row; that each row has a label that we know; and that the statement which it names exists.
 
-A sentence's id is its paragraph and its number, such as `exactness-2`; a row's id is its section and its name. The
+A sentence's id is its paragraph and its number, such as `exactness-2`, or `beside-1` outside the bullets; a row's id is its section and its name. The
 third column has a digest of the words, so whoever changes them looks at the row again. `--write` renews the digests.
 `--theorems` prints a file of Coq that asks what each theorem of the table assumes.
 """
@@ -35,6 +35,9 @@ def promises():
             found[slug(name)] = name
         for at, sentence in enumerate(re.split(r'(?<=\.)\s+(?=[A-Z])', text.strip()), 1):
             found[f'{slug(name)}-{at}'] = sentence
+    outside = re.sub(r'^- \*\*.+?(?=^- |^$|\Z)', '', section, flags=re.S | re.M).strip()
+    for at, sentence in enumerate(re.split(r'(?<=\.)\s+(?=[A-Z[])', outside), 1):
+        found[f'beside-{at}'] = sentence
     with open('src/guarantees.rs') as file:
         heading, header = '', False
         for line in file:

@@ -414,7 +414,8 @@ impl Quota {
     /// below 1.
     ///
     /// The shares add up to the rate. So with the default [algorithm](crate::Algorithm), all of
-    /// them together admit at most `max(burst, nodes)` plus `t` times the rate in any time `t`.
+    /// them together admit at most `max(burst, nodes)` plus the rate times `t + 1 ns` in any time
+    /// `t`.
     /// With windows and logs, each share admits the whole count at once in its longer period, so
     /// together they admit `nodes` times the count at once; divide the count instead. The shares
     /// admit less than that if the load is uneven, because no machine gets the share that another leaves
@@ -444,11 +445,21 @@ impl Quota {
         if self.is_unlimited() {
             return self;
         }
-        let (mut count, mut period) = (self.count as u128, self.period as u128 * nodes as u128);
         assert!(
-            period <= LONGEST as u128 * count,
+            self.period as u128 * nodes as u128 <= LONGEST as u128 * self.count as u128,
             "a quota cannot be split into shares of less than one in 2^58 ns"
         );
+        let share = self.share(nodes);
+        or_panic(Self::checked(
+            share.count,
+            share.period as u128,
+            share.burst,
+        ))
+    }
+
+    /// Returns the share of each of `nodes` machines. A token of it may take 2^58 ns at most.
+    pub(crate) const fn share(self, nodes: u32) -> Self {
+        let (mut count, mut period) = (self.count as u128, self.period as u128 * nodes as u128);
         if period > u64::MAX as u128 {
             // The most tokens whose time fits, and their time rounded up. That time is above 2^63,
             // because one token takes at most 2^58. So it is too long by less than one part in
@@ -463,8 +474,11 @@ impl Quota {
         let most = LONGEST as u128 * count / period;
         let share = (self.burst / nodes as u64) as u128;
         let burst = if share < most { share } else { most };
-        let burst = if burst == 0 { 1 } else { burst };
-        or_panic(Self::checked(count as u64, period, burst as u64))
+        Self {
+            count: count as u64,
+            period: period as u64,
+            burst: if burst == 0 { 1 } else { burst as u64 },
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-(* The arithmetic of src/algorithm/{params,gcra}.rs, src/quota.rs and src/time/tick.rs, translated from MIR by
+(* The arithmetic of src/algorithm/{params,gcra,quota_change,refunds}.rs, src/quota.rs and src/time/tick.rs, from MIR by
    proofs/mir2coq.py. Do not edit: `scripts/proofs` compares this file with the compiler. *)
 Require Import ZArith.
 Require Import Machine.
@@ -1194,3 +1194,303 @@ Definition tat_charge (v1 : Z) (v2 : params) (v3 : Z) (v4 : Z) : option (Z * Z) 
         )
       )
       )).
+
+Definition saturated (v1 : Z) : option Z :=
+  let v3 := wrap u128 (greatest u64) in
+  let v2 := (v3 <? v1) in
+  if negb v2 then
+    let v0 := wrap u64 v1 in
+    Some v0
+  else
+    let v0 := (greatest u64) in
+    Some v0.
+
+Definition scaled (v1 : Z) (v2 : Z) (v3 : (Z * Z)) (v4 : (Z * Z)) : option Z :=
+  let v8 := v1 in
+  if v8 =? 0 then
+    let v7 := v3 in
+    let v5 := (element v7 0) in
+    let v6 := (element v7 1) in
+    let v11 := wrap u128 v2 in
+    let v12 := wrap u128 v6 in
+    let v13 := checked u128 (v11 * v12) in
+    if negb (snd v13) then
+    let v10 := (fst v13) in
+    let v14 := wrap u128 v5 in
+    bind (div_ceil u128 v10 v14) (fun v9 =>
+    bind (saturated v9) (fun v0 =>
+    Some v0
+    )
+    )
+    else None
+  else
+  if v8 =? 1 then
+    let v7 := v4 in
+    let v5 := (element v7 0) in
+    let v6 := (element v7 1) in
+    let v11 := wrap u128 v2 in
+    let v12 := wrap u128 v6 in
+    let v13 := checked u128 (v11 * v12) in
+    if negb (snd v13) then
+    let v10 := (fst v13) in
+    let v14 := wrap u128 v5 in
+    bind (div_ceil u128 v10 v14) (fun v9 =>
+    bind (saturated v9) (fun v0 =>
+    Some v0
+    )
+    )
+    else None
+  else
+    None.
+
+Definition carried (v1 : Z) (v2 : Z) (v3 : params) (v4 : params) : option Z :=
+  bind (is_unlimited v3) (fun v5 =>
+  if negb v5 then
+    bind (is_unlimited v4) (fun v6 =>
+    if negb v6 then
+      let v8 := (params_burst_tolerance v3) in
+      let v9 := (params_burst_tolerance v4) in
+      let v7 := (v8, v9) in
+      let v11 := (params_emission_interval v3) in
+      let v12 := (params_emission_interval v4) in
+      let v10 := (v11, v12) in
+      bind (scaled v1 v2 v7 v10) (fun v0 =>
+      Some v0
+      )
+    else
+      let v0 := 0 in
+      Some v0
+    )
+  else
+    let v0 := 0 in
+    Some v0
+  ).
+
+Definition tat_carry (v1 : Z) (v2 : Z) (v3 : params) (v4 : params) (v5 : Z) : option Z :=
+  bind (is_unlimited v3) (fun v6 =>
+  if negb v6 then
+    bind (is_unlimited v4) (fun v7 =>
+    if negb v7 then
+      bind (units_at v3 v5) (fun v9 =>
+      bind (tat_backlog_at v1 v9) (fun v11 =>
+      bind (carried v2 v11 v3 v4) (fun v10 =>
+      let v15 := v1 in
+      bind (saturating_sub u64 v9 v15) (fun v14 =>
+      let v13 := wrap u128 v14 in
+      let v17 := (params_emission_interval v4) in
+      let v16 := wrap u128 v17 in
+      let v18 := checked u128 (v13 * v16) in
+      if negb (snd v18) then
+      let v12 := (fst v18) in
+      let v22 := (params_emission_interval v3) in
+      let v21 := wrap u128 v22 in
+      let v23 := (v21 =? 0) in
+      if negb v23 then
+      let v20 := v12 / v21 in
+      bind (saturated v20) (fun v19 =>
+      bind (units_after v4 v5) (fun v25 =>
+      bind (saturating_add u64 v25 v10) (fun v24 =>
+      bind (saturating_sub u64 v24 v19) (fun v26 =>
+      bind (tat_from_units v26) (fun v0 =>
+      Some v0
+      )
+      )
+      )
+      )
+      )
+      else None
+      else None
+      )
+      )
+      )
+      )
+    else
+      bind (units_at v4 v5) (fun v8 =>
+      bind (tat_from_units v8) (fun v0 =>
+      Some v0
+      )
+      )
+    )
+  else
+    bind (units_at v4 v5) (fun v8 =>
+    bind (tat_from_units v8) (fun v0 =>
+    Some v0
+    )
+    )
+  ).
+
+Definition newer (v1 : Z) (v2 : Z) (v3 : Z) : option Z :=
+  bind (saturating_sub u64 v1 v2) (fun v4 =>
+  bind (saturating_sub u64 v4 v3) (fun v0 =>
+  Some v0
+  )
+  ).
+
+Definition refundable (v1 : Z) (v2 : Z) (v3 : Z) : option Z :=
+  bind (saturating_sub u64 v2 v3) (fun v4 =>
+  let v5 := (v1 <? v4) in
+  if negb v5 then
+    let v0 := v4 in
+    Some v0
+  else
+    let v0 := v1 in
+    Some v0
+  ).
+
+Definition LONGEST : option Z :=
+  let v1 := wrap u32 58 in
+  let v2 := (v1 <? 64) in
+  if v2 then
+  let v0 := shl u64 1 58 in
+  Some v0
+  else None.
+
+Definition share (v1 : quota) (v2 : Z) : option quota :=
+  let v7 := (quota_count v1) in
+  let v6 := wrap u128 v7 in
+  let v10 := (quota_period v1) in
+  let v9 := wrap u128 v10 in
+  let v11 := wrap u128 v2 in
+  let v12 := checked u128 (v9 * v11) in
+  if negb (snd v12) then
+  let v8 := (fst v12) in
+  let v5 := (v6, v8) in
+  let v3 := (fst v5) in
+  let v4 := (snd v5) in
+  let v14 := v4 in
+  let v15 := wrap u128 (greatest u64) in
+  let v13 := (v15 <? v14) in
+  if negb v13 then
+    bind LONGEST (fun c_LONGEST =>
+    let v30 := wrap u128 c_LONGEST in
+    let v31 := v3 in
+    let v32 := checked u128 (v30 * v31) in
+    if negb (snd v32) then
+    let v29 := (fst v32) in
+    let v33 := v4 in
+    let v34 := (v33 =? 0) in
+    if negb v34 then
+    let v28 := v29 / v33 in
+    let v37 := (quota_burst v1) in
+    let v38 := wrap u64 v2 in
+    let v39 := (v38 =? 0) in
+    if negb v39 then
+    let v36 := v37 / v38 in
+    let v35 := wrap u128 v36 in
+    let v41 := (v35 <? v28) in
+    if negb v41 then
+      let v40 := v28 in
+      let v43 := v3 in
+      let v42 := wrap u64 v43 in
+      let v45 := v4 in
+      let v44 := wrap u64 v45 in
+      let v48 := v40 in
+      let v47 := (v48 =? 0) in
+      if negb v47 then
+        let v49 := v40 in
+        let v46 := wrap u64 v49 in
+        let v0 := Build_quota v42 v44 v46 in
+        Some v0
+      else
+        let v46 := 1 in
+        let v0 := Build_quota v42 v44 v46 in
+        Some v0
+    else
+      let v40 := v35 in
+      let v43 := v3 in
+      let v42 := wrap u64 v43 in
+      let v45 := v4 in
+      let v44 := wrap u64 v45 in
+      let v48 := v40 in
+      let v47 := (v48 =? 0) in
+      if negb v47 then
+        let v49 := v40 in
+        let v46 := wrap u64 v49 in
+        let v0 := Build_quota v42 v44 v46 in
+        Some v0
+      else
+        let v46 := 1 in
+        let v0 := Build_quota v42 v44 v46 in
+        Some v0
+    else None
+    else None
+    else None
+    )
+  else
+    let v18 := v3 in
+    let v19 := wrap u128 (greatest u64) in
+    let v20 := checked u128 (v18 * v19) in
+    if negb (snd v20) then
+    let v17 := (fst v20) in
+    let v21 := v4 in
+    let v22 := (v21 =? 0) in
+    if negb v22 then
+    let v16 := v17 / v21 in
+    let v25 := v4 in
+    let v26 := checked u128 (v16 * v25) in
+    if negb (snd v26) then
+    let v24 := (fst v26) in
+    let v27 := v3 in
+    bind (div_ceil u128 v24 v27) (fun v23 =>
+    let v4 := v23 in
+    let v3 := v16 in
+    bind LONGEST (fun c_LONGEST =>
+    let v30 := wrap u128 c_LONGEST in
+    let v31 := v3 in
+    let v32 := checked u128 (v30 * v31) in
+    if negb (snd v32) then
+    let v29 := (fst v32) in
+    let v33 := v4 in
+    let v34 := (v33 =? 0) in
+    if negb v34 then
+    let v28 := v29 / v33 in
+    let v37 := (quota_burst v1) in
+    let v38 := wrap u64 v2 in
+    let v39 := (v38 =? 0) in
+    if negb v39 then
+    let v36 := v37 / v38 in
+    let v35 := wrap u128 v36 in
+    let v41 := (v35 <? v28) in
+    if negb v41 then
+      let v40 := v28 in
+      let v43 := v3 in
+      let v42 := wrap u64 v43 in
+      let v45 := v4 in
+      let v44 := wrap u64 v45 in
+      let v48 := v40 in
+      let v47 := (v48 =? 0) in
+      if negb v47 then
+        let v49 := v40 in
+        let v46 := wrap u64 v49 in
+        let v0 := Build_quota v42 v44 v46 in
+        Some v0
+      else
+        let v46 := 1 in
+        let v0 := Build_quota v42 v44 v46 in
+        Some v0
+    else
+      let v40 := v35 in
+      let v43 := v3 in
+      let v42 := wrap u64 v43 in
+      let v45 := v4 in
+      let v44 := wrap u64 v45 in
+      let v48 := v40 in
+      let v47 := (v48 =? 0) in
+      if negb v47 then
+        let v49 := v40 in
+        let v46 := wrap u64 v49 in
+        let v0 := Build_quota v42 v44 v46 in
+        Some v0
+      else
+        let v46 := 1 in
+        let v0 := Build_quota v42 v44 v46 in
+        Some v0
+    else None
+    else None
+    else None
+    )
+    )
+    else None
+    else None
+    else None
+  else None.

@@ -1,9 +1,10 @@
 (* The translated functions on random inputs. A test of the crate (`functions_on_random_inputs_agree_with_their_translation`)
    draws the same inputs for the compiled functions, and both must come to the same numbers, which are in
    proofs/random-inputs. So a mistake in Machine.v or in the translator would be seen. Each of the 2,500 draws makes two
-   sets of parameters, and calls every function for each of them: more than 100,000 calls. *)
+   sets of parameters, and calls every function for each of them: more than 100,000 calls. The last number is that of 2,500
+   refunds, by the list of Refunds.v and by the compiled one: more than it keeps. *)
 Require Import ZArith List.
-Require Import Machine Code.
+Require Import Machine Code Refunds.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -32,6 +33,15 @@ Definition calls (p : params) (t u n : Z) (h : Z) : option Z :=
     passed; after; tick; of; whole; owed; most; begun; tat; ahead; of_result taken; given; due; start; fst charged;
     snd charged; of_bool dense; of_bool steps; of_bool even; unless] h)))))))))))))))))))).
 
+(* The functions of two sets of parameters, of a quota and of refunds. *)
+Definition others (p q : params) (of : quota) (t u n : Z) (h : Z) : option Z :=
+  let nodes := 1 + n mod 1000 in
+  let nodes := if quota_period of * nodes <=? 2 ^ 58 * quota_count of then nodes else 1 in
+  bind (tat_from_units u) (fun tat => bind (tat_carry tat 0 p q t) (fun a => bind (tat_carry tat 1 p q t) (fun b =>
+  bind (tat_carry tat 0 q p t) (fun c' => bind (tat_carry tat 1 q p t) (fun d => bind (newer u t n) (fun e =>
+  bind (refundable n u t) (fun f => bind (share of nodes) (fun s =>
+  Some (sum [a; b; c'; d; e; f; quota_count s; quota_period s; quota_burst s] h))))))))).
+
 (* One draw: a quota, and batches; then the calls for both. *)
 Definition one (x h : Z) : option (Z * Z) :=
   let '(x, period) := draw x in let '(x, c) := draw x in let '(x, b) := draw x in
@@ -43,10 +53,10 @@ Definition one (x h : Z) : option (Z * Z) :=
   let burst := 1 + b mod most in
   bind (new (Build_quota count period burst)) (fun even =>
   bind (calls even t u n h) (fun h =>
-  let period := Z.min period (2 ^ 58) in let count := Z.min count period in
-  bind (stepped count period (Z.min (Z.max 1 b) (2 ^ 56))) (fun batches =>
+  let short := Z.min period (2 ^ 58) in
+  bind (stepped (Z.min count short) short (Z.min (Z.max 1 b) (2 ^ 56))) (fun batches =>
   bind (starting batches (start / 2 - 2 ^ 57)) (fun batches =>
-  bind (calls batches t u n h) (fun h => Some (x, h)))))).
+  bind (calls batches t u n h) (fun h => bind (others even batches (Build_quota count period burst) t u n h) (fun h => Some (x, h))))))).
 
 (* Every hundredth sum, so that a difference is near its cause. None would be a panic. *)
 Fixpoint many (times : nat) (x h : Z) : option (Z * Z) :=
@@ -59,5 +69,15 @@ Fixpoint sums (times : nat) (x h : Z) : list (option Z) :=
     | None => [None]
     end
   end.
+
+(* A charge, sometimes a while in which half of the backlog is paid off, and a refund of any ticket that is not. *)
+Fixpoint refunds_of (times : nat) (x newest unpaid : Z) (k : kept) (h : Z) : option Z :=
+  match times with O => Some h | S less =>
+    let '(x, price) := draw x in let '(x, back) := draw x in let '(x, units) := draw x in
+    let price := 1 + price mod 1000 in let newest := newest + price in let unpaid := unpaid + price in
+    let unpaid := if Z.shiftr x 40 mod 2000 =? 0 then unpaid / 2 else unpaid in
+    bind (give 1024 k newest (newest - back mod (unpaid + 1)) (units mod 8) unpaid) (fun '(given, k) =>
+    refunds_of less x newest (unpaid - given) k (add h given))
+  end.
 Set Printing Width 60.
-Eval vm_compute in sums 25 1 0.
+Eval vm_compute in sums 25 1 0 ++ [refunds_of 2500 1 0 0 [] 0].

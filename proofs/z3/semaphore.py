@@ -5,40 +5,16 @@ beyond it; when the lock is free, a waiter whose request fits, or who was closed
 the same for those who wait for idleness; and in the queue, numbers are served in rising order, `granted_until` never
 covers a waiter that waits or was refused, and nobody passes the head.
 
-How: an invariant is a list of named conditions. Z3 looks for a state in which all hold, and a step after which one does
-not. It finds none, for each pair of a step and a condition. So they hold after any number of steps, from the first state
-on. Then each defect in MUTANTS is put into the model, and at least one pair must fail. Each step must also be possible.
+`model.py` says how.
 
 A step is one atomic access of the word, or a change under the lock. A thread outside the lock has no state but the
 permits that it holds (H) and a visit that it owes (V). Of the queue, the model has the head; what is behind it is
 arbitrary. Orderings of memory are not in it: they are the models of loom. The model is written by hand; this program
 only checks that the functions that it names are there.
 """
-import re
-import sys
+from z3 import And, Bool, Bools, If, Implies, Int, Ints, Not, Or
 
-from z3 import And, Bool, Bools, If, Implies, Int, Ints, Not, Or, Solver, sat, unsat
-
-ANY = object()
-
-
-class Model:
-    """Variables, an invariant, the first states, and steps."""
-
-    def __init__(self, ints, bools):
-        self.names = ints + bools
-        self.now = {name: (Int if name in ints else Bool)(name) for name in self.names}
-        self.then = {name: (Int if name in ints else Bool)(name + "'") for name in self.names}
-
-    def step(self, condition, **changes):
-        """What is not named stays; ANY may become anything."""
-        parts = [condition]
-        for name in self.names:
-            if name not in changes:
-                parts.append(self.then[name] == self.now[name])
-            elif changes[name] is not ANY:
-                parts.append(self.then[name] == changes[name])
-        return And(*parts)
+from model import ANY, Model, check
 
 
 # Where the holder of the lock is.
@@ -55,6 +31,7 @@ class Permits(Model):
                'grants ignore the cost', 'join pushes without a flag', 'set_permits keeps what is free',
                'forget_permits keeps the limit', 'settle keeps what it granted', 'close wakes nobody',
                'settle clears QUEUED in any case']
+    promises = ('conservation', 'no waiter is lost', 'no idler is lost')
 
     def __init__(self):
         super().__init__(['f', 'L', 'H', 'hc', 'V', 'n', 'sf', 'lf', 'pc'], ['C', 'Q', 'N', 'q', 'idle', 'sQ', 'sN', 'sC', 'full'])
@@ -63,7 +40,6 @@ class Permits(Model):
         f, L, H, hc, V, n, sf, lf, pc, C, Q, N, q, idle, sQ, sN, sC, full = (x[name] for name in self.names)
         at = lambda *places: Or(*[pc == place for place in places])
         return {
-            'place': And(pc >= 0, pc <= 6),
             'conservation': f + H == L,
             'ranges': And(H >= 0, L >= 0, V >= 0, Implies(q, hc >= 1), Implies(at(JOINS, ANNOUNCES), n >= 1)),
             'QUEUED is the queue': And(Implies(at(FREE, JOINS, ANNOUNCES, ASKED), Q == q),
@@ -86,7 +62,7 @@ class Permits(Model):
         return And(x['f'] == x['L'], x['L'] >= 0, x['H'] == 0, x['V'] == 0, x['pc'] == FREE,
                    *[Not(x[name]) for name in ('C', 'Q', 'N', 'q', 'idle')])
 
-    def admits_too_many(self):
+    def wrong(self):
         return And(self.then['H'] > self.now['H'], self.then['f'] < 0)
 
     def steps(self, mutant=None):
@@ -157,6 +133,8 @@ class Order(Model):
 
     mutants = ['newcomers go to the front', 'advance grants another than the head', 'granted_until covers refusals',
                'granted_until is what was refused', 'a number is given twice', 'look counts the next one too']
+    promises = ('served in rising order', 'granted_until covers no waiter', 'granted_until covers no refusal',
+                'nobody passes a waiter', 'a wait ends by a grant only if granted')
 
     def __init__(self):
         super().__init__(['next', 'head', 'until', 'granted', 'found', 'w', 'is', 'by'], ['q', 'kept', 'inside'])
@@ -181,7 +159,7 @@ class Order(Model):
         return And(x['next'] == 1, x['until'] == 0, x['granted'] == 0, x['found'] == 0, x['is'] == ABSENT, x['by'] == 0,
                    Not(x['q']), Not(x['kept']), Not(x['inside']))
 
-    def admits_too_many(self):
+    def wrong(self):
         # A waiter that polls finds a grant only if it was granted.
         return And(self.now['is'] == REFUSED, self.then['is'] == GRANTED)
 
@@ -228,48 +206,4 @@ class Order(Model):
         return out
 
 
-def exists(name):
-    path, _, function = name.partition(': ')
-    with open(path) as file:
-        return bool(re.search(rf'fn {function.split(",")[0]}\b', file.read()))
-
-
-def failures(model, mutant=None):
-    """The pairs of a step and a condition that it may violate."""
-    before, after, bad = model.invariant(model.now), model.invariant(model.then), []
-    for name, step in model.steps(mutant).items():
-        solver = Solver()
-        solver.add(*before.values(), step)
-        if mutant is None and solver.check() != sat:
-            bad.append((name, 'is never possible'))
-        for what, goal in [*after.items(), ('over-admission', Not(model.admits_too_many()))]:
-            solver.push()
-            solver.add(Not(goal))
-            # What is not known to be impossible is a failure.
-            if solver.check() != unsat:
-                bad.append((name, what))
-            solver.pop()
-            if bad and mutant is not None:
-                return bad
-    return bad
-
-
-def main():
-    mutants_too, failed = '--mutants' in sys.argv, False
-    for model in (Permits(), Order()):
-        name, steps = type(model).__name__, model.steps()
-        solver = Solver()
-        solver.add(model.first(), Not(And(*model.invariant(model.now).values())))
-        bad = [] if solver.check() == unsat else [('first', 'the first states')]
-        bad += [(step, 'there is no such function') for step in steps if not exists(step)]
-        bad += failures(model)
-        failed |= bool(bad)
-        print(f'{name}: {len(steps)} steps x {len(model.invariant(model.now))} conditions:', bad or 'all hold')
-        for mutant in model.mutants if mutants_too else []:
-            bad = failures(model, mutant)
-            failed |= not bad
-            print(f'  {mutant}:', f'refuted, {bad[0][0].split(": ")[1]} violates "{bad[0][1]}"' if bad else 'SURVIVES')
-    sys.exit(failed)
-
-
-main()
+check(Permits(), Order())

@@ -25,7 +25,7 @@
 
 use super::params::{MAX_TAT, Params, clamped};
 use super::promise::Promise;
-use super::quota_change::QuotaChange;
+use super::quota_change::{QuotaChange, saturated};
 use super::refunds::Refunds;
 use super::rule::{OfOthers, Receipt, Rule};
 use crate::time::Tick;
@@ -85,17 +85,20 @@ impl Tat {
     /// Returns the end of the same backlog under other parameters; or the unit in the past at which
     /// it ended, rounded up. It does not give out a unit that has begun to pass, so a change makes
     /// nothing available; but nothing is carried over to or from a quota without a limit.
-    pub(crate) fn carry(self, how: QuotaChange, old: &Params, new: &Params, now: Tick) -> Self {
+    pub(crate) const fn carry(
+        self,
+        how: QuotaChange,
+        old: &Params,
+        new: &Params,
+        now: Tick,
+    ) -> Self {
         if old.is_unlimited() || new.is_unlimited() {
             return Self::from_units(new.units_at(now));
         }
-        let tolerance = [old.burst_tolerance, new.burst_tolerance];
-        let interval = [old.emission_interval, new.emission_interval];
         let passed = old.units_at(now);
-        let owed = how.scaled(self.backlog_at(passed), tolerance, interval);
-        let idle = u128::from(passed.saturating_sub(self.0));
-        let idle = idle * u128::from(interval[1]) / u128::from(interval[0]);
-        let idle = u64::try_from(idle).unwrap_or(u64::MAX);
+        let owed = how.carried(self.backlog_at(passed), old, new);
+        let idle = passed.saturating_sub(self.0) as u128 * new.emission_interval as u128;
+        let idle = saturated(idle / old.emission_interval as u128);
         let end = new.units_after(now).saturating_add(owed);
         Self::from_units(end.saturating_sub(idle))
     }

@@ -86,12 +86,12 @@ pub enum QuotaChange {
 
 impl QuotaChange {
     /// Returns how many of `calls` are kept when the capacity changes.
-    pub(crate) fn kept(self, calls: u64, old: u64, new: u64) -> u64 {
+    pub(crate) const fn kept(self, calls: u64, old: u64, new: u64) -> u64 {
         self.scaled(calls, [old, new], [1, 1])
     }
 
     /// Returns the units of the new quota for units of the old one; none if either has no limit.
-    pub(super) fn carried(self, units: u64, old: &Params, new: &Params) -> u64 {
+    pub(super) const fn carried(self, units: u64, old: &Params, new: &Params) -> u64 {
         if old.is_unlimited() || new.is_unlimited() {
             return 0;
         }
@@ -102,15 +102,21 @@ impl QuotaChange {
 
     /// Scales a backlog. `owed` and the first value of each pair are in old units, the second in
     /// new ones.
-    pub(super) fn scaled(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {
-        let scaled = |units: u64, [old, new]: [u64; 2]| {
-            (u128::from(units) * u128::from(new)).div_ceil(u128::from(old))
+    const fn scaled(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {
+        let [old, new] = match self {
+            Self::Proportional => tolerance,
+            Self::KeepSpent => interval,
         };
-        let owed = match self {
-            Self::Proportional => scaled(owed, tolerance),
-            Self::KeepSpent => scaled(owed, interval),
-        };
-        u64::try_from(owed).unwrap_or(u64::MAX)
+        saturated((owed as u128 * new as u128).div_ceil(old as u128))
+    }
+}
+
+/// Returns the number, or the largest one if it does not fit.
+pub(super) const fn saturated(number: u128) -> u64 {
+    if number > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        number as u64
     }
 }
 

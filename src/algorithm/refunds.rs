@@ -37,14 +37,13 @@ impl Refunds {
     pub(super) fn newer(&self, newest: u64, ticket: u64) -> u64 {
         let later = self.kept.iter().rev();
         let later = later.take_while(|(other, _)| *other > ticket);
-        let refunded: u64 = later.map(|(_, units)| units).sum();
-        newest.saturating_sub(ticket).saturating_sub(refunded)
+        newer(newest, ticket, later.map(|(_, units)| units).sum())
     }
 
     /// Refunds up to `units` of the charge with this ticket, and returns the refund: the part that
     /// has not been paid off, if `unpaid` is left of all charges.
     pub(super) fn give(&mut self, newest: u64, ticket: u64, units: u64, unpaid: u64) -> u64 {
-        let given = units.min(unpaid.saturating_sub(self.newer(newest, ticket)));
+        let given = refundable(units, unpaid, self.newer(newest, ticket));
         if given == 0 {
             return 0;
         }
@@ -64,9 +63,21 @@ impl Refunds {
         let mut later: u64 = self.kept.iter().map(|(_, units)| units).sum();
         let paid = self.kept.iter().take_while(|(ticket, units)| {
             later -= units;
-            newest.saturating_sub(*ticket).saturating_sub(later) >= unpaid
+            newer(newest, *ticket, later) >= unpaid
         });
         let paid = paid.count();
         self.kept.drain(..paid);
     }
+}
+
+/// Returns the charges after the charge of a ticket, less their refunds, if so much of them was refunded.
+pub(super) const fn newer(newest: u64, ticket: u64, refunded: u64) -> u64 {
+    newest.saturating_sub(ticket).saturating_sub(refunded)
+}
+
+/// Returns the part of a charge of `units` that is not paid off, if `unpaid` is left of all charges and `newer`
+/// of those after it.
+pub(super) const fn refundable(units: u64, unpaid: u64, newer: u64) -> u64 {
+    let rest = unpaid.saturating_sub(newer);
+    if units < rest { units } else { rest }
 }

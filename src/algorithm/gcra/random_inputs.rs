@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use super::super::params::Params;
+use super::super::quota_change::QuotaChange;
+use super::super::refunds::{Refunds, newer, refundable};
 use super::Tat;
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -91,12 +93,57 @@ impl Draws {
         let most = (u128::from(count) << 58) / u128::from(period);
         let even = 1 + u128::from(burst) % most.min(1 << 56);
         let quota = Quota::try_new(count, Duration::from_nanos(period), even as u64);
-        self.call(&Params::new(quota.unwrap()), tick, units, number);
+        let quota = quota.unwrap();
+        let even = Params::new(quota);
+        self.call(&even, tick, units, number);
 
         let period = period.min(1 << 58);
         let batches = Params::stepped(count.min(period), period, burst.clamp(1, 1 << 56));
         let start = (start / 2) as i64 - (1 << 57);
-        self.call(&batches.starting(start), tick, units, number);
+        let batches = batches.starting(start);
+        self.call(&batches, tick, units, number);
+        self.call_others(&even, &batches, quota, [tick, units, number]);
+    }
+
+    /// Adds the results of the functions of two sets of parameters, of a quota and of refunds.
+    fn call_others(
+        &mut self,
+        even: &Params,
+        batches: &Params,
+        quota: Quota,
+        [tick, units, number]: [u64; 3],
+    ) {
+        let (at, tat) = (Tick::from_nanos(tick), Tat::from_units(units));
+        for (old, new) in [(even, batches), (batches, even)] {
+            for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
+                self.add(tat.carry(how, old, new, at).end());
+            }
+        }
+        self.add(newer(units, tick, number));
+        self.add(refundable(number, units, tick));
+        let nodes = 1 + number % 1000;
+        let period = u128::from(quota.period_nanos()) * u128::from(nodes);
+        let fits = period <= u128::from(quota.count()) << 58;
+        let share = quota.share(if fits { nodes as u32 } else { 1 });
+        for value in [share.count(), share.period_nanos(), share.max_burst()] {
+            self.add(value);
+        }
+    }
+
+    /// Adds what 2,500 refunds give, of charges that are sometimes paid off.
+    fn refund_all(&mut self) {
+        let (mut refunds, mut newest, mut unpaid) = (Refunds::default(), 0, 0);
+        for _ in 0..2500 {
+            let [price, back, units] = [(); 3].map(|()| self.draw());
+            newest += 1 + price % 1000;
+            unpaid += 1 + price % 1000;
+            if (self.state >> 40).is_multiple_of(2000) {
+                unpaid /= 2;
+            }
+            let given = refunds.give(newest, newest - back % (unpaid + 1), units % 8, unpaid);
+            unpaid -= given;
+            self.add(given);
+        }
     }
 }
 
@@ -104,6 +151,10 @@ impl Draws {
 fn functions_on_random_inputs_agree_with_their_translation() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/proofs/random-inputs");
     let sums = std::fs::read_to_string(path).unwrap();
+    let (refunds, sums) = sums
+        .trim_end()
+        .rsplit_once('\n')
+        .map_or(("", ""), |(sums, it)| (it, sums));
     let mut draws = Draws { state: 1, sum: 0 };
     let mut compared = 0;
     for sum in sums.lines() {
@@ -114,4 +165,7 @@ fn functions_on_random_inputs_agree_with_their_translation() {
         compared += 100;
     }
     assert!(compared >= 2500, "{compared}");
+    let mut draws = Draws { state: 1, sum: 0 };
+    draws.refund_all();
+    assert_eq!(draws.sum.to_string(), refunds);
 }
