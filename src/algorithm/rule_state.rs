@@ -126,9 +126,15 @@ impl RuleState {
                 ahead,
                 ticket,
             } => {
+                let (ticks, ahead) = (ticks.clone(), *ahead);
+                let charges = sliding_log::Saved { ticks, ahead };
                 let now = clamped(now);
-                let log = SlidingLog::of_charges(promise.batch, ticks, *ahead, *ticket, now);
-                Self::SlidingLog(log)
+                Self::SlidingLog(SlidingLog::of_charges(
+                    promise.batch,
+                    &charges,
+                    *ticket,
+                    now,
+                ))
             }
         }
     }
@@ -142,7 +148,7 @@ impl RuleState {
     pub(super) fn owed_of(&self, saved: &Saved) -> Owed {
         match (self, saved) {
             (Self::SlidingLog(log), Saved::Log(saved)) => Owed::Log {
-                ticks: log.ticks_of(saved),
+                ticks: saved.ticks.clone(),
                 ahead: saved.ahead,
                 ticket: log.ticket(),
             },

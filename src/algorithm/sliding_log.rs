@@ -206,24 +206,17 @@ impl SlidingLog {
         given
     }
 
-    /// Creates the log of a state with these charges, rising, perhaps from before the epoch. It is locked.
-    pub(crate) fn of_charges(
-        quota: Quota,
-        ticks: &[i64],
-        ahead: u64,
-        ticket: u64,
-        now: u64,
-    ) -> Self {
+    /// Creates the log of a state with these charges, some perhaps from before the epoch. It is locked.
+    pub(crate) fn of_charges(quota: Quota, charges: &Saved, ticket: u64, now: u64) -> Self {
         let mut log = Self::new(quota);
         log.lock();
-        // There are no ticks before the epoch.
-        log.bias = ticks
+        // The slots have no ticks before the epoch.
+        let first = charges
+            .ticks
             .first()
-            .map_or(0, |first| first.min(&0).unsigned_abs())
-            .min(MOST_BIAS);
-        let biased = |tick: &i64| (tick + log.bias as i64).max(0) as u64;
-        let ticks = ticks.iter().map(biased).collect();
-        log.restore(&Saved { ticks, ahead }, log.biased(now));
+            .map_or(0, |first| first.min(&0).unsigned_abs());
+        log.bias = first.min(MOST_BIAS);
+        log.restore(charges, log.biased(now));
         log.base = log.base.wrapping_add(ticket.wrapping_sub(log.total()));
         log.void = 0;
         log.publish();
@@ -232,25 +225,17 @@ impl SlidingLog {
 
     /// Moves all charges along the time by this number of nanoseconds, to a tick.
     pub(crate) fn shift(&mut self, by: i64, now: u64) {
-        let saved = self.save();
-        let ticks = self
-            .ticks_of(&saved)
-            .into_iter()
-            .map(|tick| tick.saturating_add(by));
+        let mut charges = self.save();
+        for tick in &mut charges.ticks {
+            *tick = tick.saturating_add(by).max(-(MOST_BIAS as i64));
+        }
         let quota = Quota::new(self.head.len, Duration::from_nanos(self.period));
-        let ticks: Vec<_> = ticks.collect();
-        *self = Self::of_charges(quota, &ticks, saved.ahead, self.ticket(), now);
+        *self = Self::of_charges(quota, &charges, self.ticket(), now);
     }
 
     /// Returns the ticket of the newest charge.
     pub(crate) fn ticket(&self) -> u64 {
         self.total()
-    }
-
-    /// Returns the ticks of saved charges.
-    pub(crate) fn ticks_of(&self, saved: &Saved) -> Vec<i64> {
-        let unbiased = |tick: &u64| *tick as i64 - self.bias as i64;
-        saved.ticks.iter().map(unbiased).collect()
     }
 
     /// Returns the tick of the ring for a tick of the clock.
@@ -287,7 +272,7 @@ impl SlidingLog {
         let stamps = (0..self.head.len).map(|number| self.slot(number).load(Ordering::Acquire));
         let ticks = self.older.iter().copied().chain(stamps.filter_map(tick_of));
         Saved {
-            ticks: ticks.collect(),
+            ticks: ticks.map(|tick| tick as i64 - self.bias as i64).collect(),
             ahead: self.ahead,
         }
     }
@@ -295,9 +280,12 @@ impl SlidingLog {
     /// Returns to saved charges, under the same quota. Earlier charges can no longer be refunded.
     pub(crate) fn restore(&mut self, saved: &Saved, now: u64) {
         self.seize();
-        let last = saved.ticks.last().map_or(0, |tick| *tick);
+        // A charge from before the epoch has been paid off, unless there is a bias for it.
+        let biased = |tick: &i64| u64::try_from(tick + self.bias as i64).ok();
+        let ticks: Vec<_> = saved.ticks.iter().filter_map(biased).collect();
+        let last = ticks.last().map_or(0, |tick| *tick);
         self.floor = last.max(now);
-        self.restart(self.head.len, saved.ticks.clone());
+        self.restart(self.head.len, ticks);
         self.ahead = saved.ahead;
         self.settle(now);
     }
@@ -368,7 +356,9 @@ impl SlidingLog {
 
 /// The charges of a log at some moment.
 pub(crate) struct Saved {
-    ticks: Vec<u64>,
+    /// The ticks of the clock, rising, perhaps before its epoch.
+    pub(crate) ticks: Vec<i64>,
+    /// The number of charges that still wait for a free slot.
     pub(crate) ahead: u64,
 }
 

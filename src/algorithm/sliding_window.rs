@@ -331,6 +331,7 @@ impl SlidingWindow {
 }
 
 /// Returns the beginning of the window that is this number of windows later, at most [`NEVER`].
+#[inline(never)]
 fn later(start: i64, windows: u64, period: u64) -> i64 {
     let nanos = windows.saturating_mul(period).min(NEVER as u64);
     start.saturating_add(nanos as i64).min(NEVER)

@@ -201,6 +201,34 @@ proptest! {
     }
 }
 
+/// Charges from before the epoch of the clock are paid off while the limiter is paused, and the pause ends before its time.
+#[test]
+fn resume_of_a_restored_log_forgets_only_what_is_paid_off() {
+    let quota = Quota::per_second(8);
+    let one = clock_at(5_000_000_000);
+    let stays = limiter(Algorithm::SlidingLog, quota, &one);
+    for _ in 0..4 {
+        stays.try_acquire().unwrap();
+        one.advance(SECOND / 10);
+    }
+    let other = clock_at(0);
+    let restored = limiter(Algorithm::SlidingLog, quota, &other);
+    let restored = restored.restore(&stays.state(), Duration::ZERO).unwrap();
+    for (clock, limiter) in [(&one, &stays), (&other, &restored)] {
+        clock.advance(SECOND / 2);
+        limiter.try_acquire_many(2).unwrap();
+        limiter.pause_for(5 * SECOND);
+        clock.advance(SECOND);
+        limiter.charge(1);
+        clock.advance(SECOND / 4);
+        limiter.resume();
+    }
+    for cost in 1..9 {
+        let [one, other] = [&stays, &restored].map(|it| it.peek_many(cost).retry_after);
+        assert_eq!(one, other);
+    }
+}
+
 /// Returns what is owed, without the numbers of charges.
 fn without_refunds(state: LimiterState) -> (u64, Option<Duration>, Duration) {
     let (algorithm, quota) = (state.algorithm(), state.quota());

@@ -41,6 +41,14 @@ const VERSION: u16 = 1;
 /// with 16 units in a nanosecond.
 const PRESENT: u64 = 1 << 53;
 
+/// The last generation. Those of limiters are larger.
+const LAST_GENERATION: u64 = (1 << 32) - 1;
+
+/// Returns the generation after this one. They begin again after the last.
+fn next(generation: u64) -> u64 {
+    generation % LAST_GENERATION + 1
+}
+
 /// The state of a rate limiter as a value: what is owed to it. Waiters are not in it.
 ///
 /// A state is plain data, and pure: it has no clock, and every method that needs the time takes it. It has two uses:
@@ -256,8 +264,8 @@ impl LimiterState {
             let (found, expected) = (self.algorithm, algorithm);
             return Err(RestoreError::Algorithm { found, expected });
         }
-        let period = |quota| algorithm.batch(quota).period();
-        if algorithm != Algorithm::Gcra && period(self.quota) != period(quota) {
+        let period = algorithm.batch(quota).period();
+        if algorithm != Algorithm::Gcra && algorithm.batch(self.quota).period() != period {
             let (found, expected) = (self.quota, quota);
             return Err(RestoreError::Period { found, expected });
         }
@@ -382,7 +390,7 @@ impl LimiterState {
             };
             if back > 0 {
                 self.epoch = self.epoch.saturating_sub(back);
-                self.generation += 1;
+                self.generation = next(self.generation);
             }
         } else if tick > 2 * PRESENT as i64 {
             let period = self.quota.period_nanos();
@@ -394,7 +402,7 @@ impl LimiterState {
             let at = (self.at as i64 - by).max(0) as u64;
             *self = Self {
                 epoch: self.epoch.saturating_add(by),
-                generation: self.generation + 1,
+                generation: next(self.generation),
                 ..ledger.state(Tick::from_nanos(at))
             };
         }
@@ -415,10 +423,13 @@ impl LimiterState {
 
     /// Takes over the state of a ledger that was made from this state.
     fn keep(&mut self, mut ledger: Ledger, present: Tick) {
-        let renewed = u64::from(ledger.generation() != self.generation);
+        let generation = match ledger.generation() {
+            same if same == self.generation => same,
+            _ => next(self.generation),
+        };
         *self = Self {
             epoch: self.epoch,
-            generation: self.generation + renewed,
+            generation,
             ..ledger.state(present)
         };
     }
@@ -457,7 +468,7 @@ impl LimiterState {
             }
             _ => false,
         };
-        let is_known = self.at <= LAST_TICK && self.generation < 1 << 32;
+        let is_known = self.at <= LAST_TICK && self.generation <= LAST_GENERATION;
         let pause = self.pause.unwrap_or_default();
         let has_end = pause.until <= LAST_TICK || pause.until == u64::MAX;
         if owed && is_known && has_end {

@@ -48,7 +48,8 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
     /// [`RateLimiter::restore`], also for `elapsed`.
     ///
     /// Every key goes on as if the map had never been dropped; a key that was read before the last one owes a little
-    /// more, by the time between them. All windows of the map end when those of the other map would have ended. A key
+    /// more, by the time between them. All windows of the map end when those of the other map would have ended; if
+    /// no key owes anything, they begin at the epoch of the clock. A key
     /// whose [quota](Self::quotas) is another one now carries over what it has spent, like in
     /// [`requota`](Self::requota). If there are more keys than [`max_keys`](Self::max_keys), the map keeps those whose
     /// backlog takes longest to be paid off.
