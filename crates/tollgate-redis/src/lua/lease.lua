@@ -171,7 +171,7 @@ if what == 'acquire' then
     local index, name, fencing = 5 + 4 * place, names[place], 0
     local n, ticket = ARGV[index + 1] + 0, ARGV[index + 2] + 0
     if expiries[place] then
-      fencing = tonumber(redis.call('HGET', fences, id) or '') or following()
+      fencing = tonumber(redis.call('HMGET', fences, id)[1] or '') or following()
       hold(id, n, fencing)
       tear(name)
       ticket = 0
@@ -273,9 +273,9 @@ elseif what == 'assert' then
   reply = { now }
   for index = 7, #ARGV, 3 do
     local id, n, fencing = ARGV[index], ARGV[index + 1] + 0, ARGV[index + 2] + 0
-    local there, verdict = redis.call('ZSCORE', leases, id) and 1 or 0, 0
+    local there, verdict = redis.call('ZMSCORE', leases, id)[1] and 1 or 0, 0
     for number = 1, n - 1 do
-      if redis.call('ZSCORE', leases, id .. ':' .. number) then there = there + 1 end
+      if redis.call('ZMSCORE', leases, id .. ':' .. number)[1] then there = there + 1 end
     end
     if there == n then
       verdict = 1

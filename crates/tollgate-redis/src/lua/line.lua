@@ -83,7 +83,7 @@ local function serve(limit, used, caller, claimed)
       local process, n = process_of(name), name:match(':(%d+)$') + 0
       local value = claimed[name] or values[place + 1]
       index = index + 1
-      if not value and (not is_of_first_version(name) or not redis.call('ZSCORE', ends, name)) then
+      if not value and (not is_of_first_version(name) or not redis.call('ZMSCORE', ends, name)[1]) then
         -- Its data was lost.
         tear(name)
         index = index - 1
