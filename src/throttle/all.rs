@@ -1,7 +1,7 @@
 //! Several throttles as one.
 
 use super::enter_all::{EnterAll, EnterLast, Rest};
-use super::{Inspect, LimitStatus, Polling, RollbackGuard, Throttle, TryThrottle};
+use super::{Inspect, LimitStatus, Polling, RollbackGuard, Throttle, TryThrottle, Weighted};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -123,7 +123,7 @@ where
 /// Several throttles as one; created by [`all`].
 #[derive(Clone, Debug)]
 #[must_use = "a throttle does nothing until it is entered"]
-pub struct All<P>(pub(super) P);
+pub struct All<P>(P);
 
 impl<P> All<P>
 where
@@ -181,6 +181,62 @@ where
         Self: TryThrottle,
     {
         self.try_enter()
+    }
+}
+
+impl<P> All<P> {
+    /// Makes a composition that is [`Weighted`]: **every part takes the weight** of the call. A part that counts calls is
+    /// [`per_call`](super::per_call). So a fair queue, a reader or a sink in front of the
+    /// composition can pass weights on.
+    ///
+    /// A call may ask for as much as every part allows: in `all((&slots, &bytes)).weighted()` a call of
+    /// 65,536 bytes asks for 65,536 slots too, and is refused with
+    /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
+    ///
+    /// # Examples
+    ///
+    /// At most 8 messages at once, and 64 KiB of them:
+    ///
+    /// ```
+    /// use tollgate::throttle::{Weighted, per_call};
+    /// use tollgate::{ErrorKind, Semaphore, TryThrottle, all};
+    ///
+    /// let (slots, bytes) = (Semaphore::new(8), Semaphore::new(65_536));
+    /// let limits = all((per_call(&slots), &bytes)).weighted();
+    /// let (slot, of_bytes) = limits.cost(4_096).try_enter()?;
+    /// assert_eq!((slot.count(), of_bytes.count()), (1, 4_096));
+    /// assert_eq!(limits.max_units(), 65_536);
+    ///
+    /// let each = all((&slots, &bytes)).weighted();
+    /// let refused = each.cost(4_096).try_enter().unwrap_err();
+    /// assert_eq!((refused.kind(), refused.part()), (ErrorKind::ExceedsCapacity, Some(0)));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn weighted(self) -> WeightedAll<P>
+    where
+        WeightedAll<P>: Weighted,
+    {
+        WeightedAll(self)
+    }
+}
+
+/// A composition each of whose parts takes the weight of the call; created by [`All::weighted`].
+///
+/// Order, cancel safety and errors are those of [`all`](crate::all). The largest amount of a call and the size of
+/// a chunk are the smallest of the parts.
+#[derive(Clone, Debug)]
+#[must_use = "a throttle does nothing until it is entered"]
+pub struct WeightedAll<P>(All<P>);
+
+impl<P> Inspect for WeightedAll<P>
+where
+    All<P>: Inspect,
+    Self: Throttle<Permit = <All<P> as Throttle>::Permit>,
+{
+    const LIMITS: usize = <All<P> as Inspect>::LIMITS;
+
+    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+        self.0.inspect(permit, each);
     }
 }
 
@@ -248,6 +304,68 @@ macro_rules! parts {
                 )*
                 let part = permit.map(|permit| &permit.$last_index);
                 self.0.$last_index.inspect(part, &mut |_, status| each($last_index, status));
+            }
+        }
+
+        impl<$($part: Weighted,)* $last: Weighted> Throttle for WeightedAll<($($part,)* $last,)> {
+            type Permit = ($($part::Permit,)* $last::Permit,);
+            type Enter = <All<($($part::Many,)* $last::Many,)> as Throttle>::Enter;
+
+            #[inline]
+            fn enter(&self) -> Waiting<Self::Enter> {
+                self.cost(1).enter()
+            }
+
+            #[inline]
+            fn enter_now(&self) -> Option<Self::Permit> {
+                self.cost(1).enter_now()
+            }
+
+            #[inline]
+            fn rollback(&self, permit: Self::Permit) {
+                self.0.rollback(permit);
+            }
+
+            fn polling(&self) -> Polling {
+                self.0.polling()
+            }
+        }
+
+        impl<$($part,)* $last> TryThrottle for WeightedAll<($($part,)* $last,)>
+        where
+            $($part: Weighted<Many: TryThrottle>,)*
+            $last: Weighted<Many: TryThrottle>,
+        {
+            #[inline]
+            fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+                self.cost(1).try_enter()
+            }
+        }
+
+        impl<$($part: Weighted,)* $last: Weighted> Weighted for WeightedAll<($($part,)* $last,)> {
+            type Many = All<($($part::Many,)* $last::Many,)>;
+
+            #[inline]
+            fn cost(&self, n: u64) -> Self::Many {
+                let All(parts) = &self.0;
+                All(($(parts.$index.cost(n),)* parts.$last_index.cost(n),))
+            }
+
+            #[inline]
+            fn settle(&self, ($($permit,)* $end,): Self::Permit, used: u64) {
+                let All(parts) = &self.0;
+                parts.$last_index.settle($end, used);
+                $(parts.$index.settle($permit, used);)*
+            }
+
+            fn max_units(&self) -> u64 {
+                let All(parts) = &self.0;
+                parts.$last_index.max_units()$(.min(parts.$index.max_units()))*
+            }
+
+            fn chunk_units(&self) -> u64 {
+                let All(parts) = &self.0;
+                parts.$last_index.chunk_units()$(.min(parts.$index.chunk_units()))*
             }
         }
 

@@ -5,31 +5,26 @@ use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
 
-/// Methods of every [`Throttle`].
-pub trait ThrottleExt: Throttle {
-    /// Takes 1 for each call, whatever weight the call has: a part of a [weighted
-    /// composition](super::All::weighted) that counts calls.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::throttle::{ThrottleExt, Weighted};
-    /// use tollgate::{Semaphore, TryThrottle};
-    ///
-    /// let slots = Semaphore::new(8);
-    /// let call = (&slots).per_call().cost(65_536).try_enter()?;
-    /// assert_eq!(call.count(), 1);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    fn per_call(self) -> PerCall<Self> {
-        PerCall { throttle: self }
-    }
+/// Takes 1 for each call, whatever weight the call has: a part of a [weighted composition](super::All::weighted) that
+/// counts calls.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::throttle::{Weighted, per_call};
+/// use tollgate::{Semaphore, TryThrottle};
+///
+/// let slots = Semaphore::new(8);
+/// let call = per_call(&slots).cost(65_536).try_enter()?;
+/// assert_eq!(call.count(), 1);
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+pub fn per_call<T: Throttle>(throttle: T) -> PerCall<T> {
+    PerCall { throttle }
 }
 
-impl<T: Throttle> ThrottleExt for T {}
-
 /// A throttle that takes 1 for each call, whatever the call weighs; created by
-/// [`per_call`](ThrottleExt::per_call).
+/// [`per_call`].
 ///
 /// It admits any number of units, and has no part in the [`max_units`](Weighted::max_units) and the
 /// [`chunk_units`](Weighted::chunk_units) of a composition. A call that used none of its units is

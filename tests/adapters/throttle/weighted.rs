@@ -8,7 +8,7 @@ use std::time::Duration;
 use Said::{Nothing, Permits, Rate};
 use tollgate::fair::FairQueue;
 use tollgate::rate::Oversize;
-use tollgate::throttle::{BoxThrottle, Inspect, LimitStatus, ThrottleExt, Weighted};
+use tollgate::throttle::{BoxThrottle, Inspect, LimitStatus, Weighted, per_call};
 use tollgate::{
     Algorithm, Clock, ErrorKind, Gate, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore,
     Throttle, TryThrottle, all,
@@ -75,9 +75,9 @@ fn settle_gives_back_what_was_not_used_of_a_rate() {
     let (slots, rates) = (Semaphore::new(1), [(); 5].map(|()| limiter()));
     let [a, b, c, d, e] = &rates;
     settles(all((a,)).weighted());
-    settles(all(((&slots).per_call(), b)).weighted());
-    settles(all((c, (&slots).per_call(), d, Some(e))).weighted());
-    let both = || all((Arc::new(Semaphore::new(1)).per_call(), Arc::new(limiter())));
+    settles(all((per_call(&slots), b)).weighted());
+    settles(all((c, per_call(&slots), d, Some(e))).weighted());
+    let both = || all((per_call(Arc::new(Semaphore::new(1))), Arc::new(limiter())));
     settles(both().weighted());
     settles(FairQueue::new(both().weighted()).class(7));
     assert_at_rest(&slots, 1);
@@ -106,7 +106,7 @@ fn weighted_all_takes_the_weight_of_every_part() {
 #[test]
 fn per_call_takes_one_whatever_the_weight() {
     let rate = limiter();
-    let calls = (&rate).per_call();
+    let calls = per_call(&rate);
     assert_eq!(
         (calls.max_units(), calls.chunk_units()),
         (u64::MAX, u64::MAX)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::fair::{FairQueue, Share};
 use tollgate::semaphore::Resting;
-use tollgate::throttle::{BoxThrottle, ThrottleExt, Weighted};
+use tollgate::throttle::{BoxThrottle, Weighted, per_call};
 use tollgate::{
     AcquireError, ErrorKind, Gate, Keyed, Semaphore, Throttle, TryThrottle, all, forward,
 };
@@ -98,7 +98,7 @@ const ALL_OF_THREE: Wrapper = wrapper(|throttle, more| {
 
 /// Parts that count calls, each of which would take the weight otherwise.
 const WEIGHTED_ALL: Wrapper = wrapper(|throttle, more| {
-    let parts = all((throttle.per_call(), more(1).per_call()));
+    let parts = all((per_call(throttle), per_call(more(1))));
     AnyThrottle::weighted(parts.weighted())
 });
 

@@ -129,7 +129,7 @@ pub trait LimitStreamExt: Stream {
     ///
     /// ```
     /// use futures::stream;
-    /// use tollgate::throttle::ThrottleExt;
+    /// use tollgate::throttle::per_call;
     /// use tollgate::{Semaphore, all};
     /// use tollgate_io::stream::LimitStreamExt;
     ///
@@ -137,7 +137,7 @@ pub trait LimitStreamExt: Stream {
     /// # async fn main() -> Result<(), tollgate::AcquireError> {
     /// // At most 4 at once, and 100 bytes of them.
     /// let (slots, memory) = (Semaphore::new(4), Semaphore::new(100));
-    /// let limits = all(((&slots).per_call(), &memory)).weighted();
+    /// let limits = all((per_call(&slots), &memory)).weighted();
     /// stream::iter(["a small one", "a larger one, which takes more of the budget"])
     ///     .for_each_limited_by(limits, |text| text.len() as u64, async |text| println!("{text}"))
     ///     .await?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tollgate::throttle::{BoxThrottle, ThrottleExt};
+use tollgate::throttle::{BoxThrottle, per_call};
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, all};
 use tollgate_io::stream::LimitStreamExt;
 
@@ -430,7 +430,7 @@ async fn for_each_limited_by_charges_the_cost_of_each_item() {
 #[test]
 fn for_each_limited_by_of_slots_and_bytes_keeps_both() {
     let (slots, memory) = (Semaphore::new(3), Semaphore::new(10));
-    let limits = all(((&slots).per_call(), &memory)).weighted();
+    let limits = all((per_call(&slots), &memory)).weighted();
     let started = RefCell::new(Vec::new());
     let work = |bytes: u64| {
         started.borrow_mut().push(bytes);
