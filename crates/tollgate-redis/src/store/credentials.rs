@@ -12,9 +12,8 @@ use std::time::Duration;
 use futures_util::{Stream, stream};
 use redis::auth::{BasicAuth, StreamingCredentialsProvider};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, RedisResult};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
-
-use crate::sync::{Mutex, lock};
 
 /// The time for which an answer is used for another request, and after which a failed renewal is repeated.
 const RECENT: Duration = Duration::from_secs(1);
@@ -37,8 +36,8 @@ impl Credentials {
         }
     }
 
-    /// Sets how long they are valid, from now on. When four fifths of that have passed, each connection gets new ones
-    /// and authenticates again, while calls go on.
+    /// Sets how long they are valid, from now on. When four fifths of that have passed, and at least a second, each
+    /// connection gets new ones and authenticates again, while calls go on.
     #[must_use]
     pub fn valid_for(mut self, time: Duration) -> Self {
         self.valid_for = Some(time);
@@ -63,6 +62,7 @@ type Asked = Pin<Box<dyn Future<Output = Answer> + Send>>;
 #[derive(Clone)]
 pub(super) struct Login {
     ask: Arc<dyn Fn() -> Asked + Send + Sync>,
+    /// The last answer, and when it came. The lock is held while the next one is asked for.
     recent: Arc<Mutex<Option<(Instant, Credentials)>>>,
 }
 
@@ -89,19 +89,18 @@ impl Login {
 
     /// Returns credentials, and the time after which a connection needs new ones.
     async fn credentials(&self) -> RedisResult<(BasicAuth, Option<Duration>)> {
-        let is_recent = |(at, _): &(Instant, Credentials)| at.elapsed() < RECENT;
-        let known = lock(&self.recent).clone().filter(is_recent);
-        let (at, known) = match known {
-            Some(known) => known,
-            None => {
-                let at = Instant::now();
+        let mut recent = self.recent.lock().await;
+        let known = match recent.take() {
+            Some((at, known)) if at.elapsed() < RECENT => recent.insert((at, known)),
+            _ => {
                 let asked = (self.ask)().await.map_err(|error| {
                     let text = "no credentials";
                     RedisError::from((ErrorKind::AuthenticationFailed, text, error.to_string()))
                 })?;
-                lock(&self.recent).insert((at, asked)).clone()
+                recent.insert((Instant::now(), asked))
             }
         };
+        let (at, known) = known.clone();
         let rest = known.valid_for.map(|time| {
             let renewal = time.mul_f64(0.8).max(RECENT);
             renewal.saturating_sub(at.elapsed())

@@ -254,8 +254,11 @@ impl Link {
 
     async fn connect(&self) -> Result<Connection, StoreError> {
         let slow = lock(&self.state).slow.min(8);
+        // A sentinel, a node or a service of credentials has to answer too.
         let asks_others = match &self.address {
-            Address::Server(primary, _) => matches!(**primary, Primary::Watched(_)),
+            Address::Server(primary, login) => {
+                login.is_some() || matches!(**primary, Primary::Watched(_))
+            }
             #[cfg(feature = "cluster")]
             Address::Cluster(_) => true,
         };

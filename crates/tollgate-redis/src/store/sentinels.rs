@@ -1,5 +1,8 @@
 //! [`Sentinels`]: asks the sentinels of a server for its address, each time that a connection is made.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, IntoConnectionInfo};
 use redis::{RedisError, RedisResult};
 use tokio::time::timeout;
@@ -8,7 +11,7 @@ use super::connect::{CONNECTING, beside, prepare};
 use crate::error::StoreError;
 
 /// The time that one sentinel has to answer.
-const ANSWER: std::time::Duration = std::time::Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_millis(400);
 
 /// A server that sentinels know by a name.
 pub(super) struct Sentinels {
@@ -16,6 +19,8 @@ pub(super) struct Sentinels {
     name: String,
     /// The settings of the connection to the server; the host is its name.
     info: ConnectionInfo,
+    /// The index of the sentinel that answered last, which is asked first.
+    first: AtomicUsize,
 }
 
 impl Sentinels {
@@ -41,22 +46,28 @@ impl Sentinels {
             sentinels,
             name,
             info,
+            first: AtomicUsize::new(0),
         })
     }
 
-    /// Returns a client for the server that is the primary now, according to the first sentinel that answers.
+    /// Returns a client for the server that is the primary now, according to the first sentinel that answers, from the
+    /// one on that answered last.
     pub(super) async fn primary(&self) -> RedisResult<Client> {
         let none = "no sentinel knows the server";
         let mut failure = RedisError::from((ErrorKind::Io, none, self.name.clone()));
-        for sentinel in &self.sentinels {
-            match timeout(ANSWER.min(CONNECTING), self.ask(sentinel)).await {
+        let (first, count) = (self.first.load(Ordering::Relaxed), self.sentinels.len());
+        for index in (first..first + count).map(|index| index % count) {
+            // An attempt that ends before the last sentinel was asked leaves the rest to the next one.
+            self.first.store(index, Ordering::Relaxed);
+            match timeout(ANSWER, self.ask(&self.sentinels[index])).await {
                 Ok(Ok(Some((host, port)))) => {
                     let address = beside(self.info.addr(), host, port);
                     return Client::open(self.info.clone().set_addr(address));
                 }
                 // It watches no server of that name.
-                Ok(Ok(None)) | Err(_) => {}
+                Ok(Ok(None)) => {}
                 Ok(Err(error)) => failure = error,
+                Err(_) => self.first.store((index + 1) % count, Ordering::Relaxed),
             }
         }
         Err(failure)
