@@ -28,7 +28,7 @@
 //! # Choices
 //!
 //! - *Slots too*, for example because each request has a connection:
-//!   [`all((per_call(slots), memory)).weighted()`](crate::throttle::All::weighted) takes one slot and the bytes, also behind a
+//!   [`all((per_call(\&slots), \&memory)).weighted()`](crate::throttle::All::weighted) takes one slot and the bytes, also behind a
 //!   fair queue or a sink; by hand it is `all((&slots, memory.cost(bytes)))`.
 //! - *More than 4 GiB*: costs are `u64` ([tokio#4446]).
 //! - *A budget that changes*: [`set_permits`](crate::Semaphore::set_permits). What is held above it counts as debt.

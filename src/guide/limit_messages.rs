@@ -84,7 +84,7 @@
 //!   1008 if it fails.
 //! - *Large messages cost more*: `limit.acquire_many(bytes)` of a quota of
 //!   [bytes](crate::Quota::bytes_per_second), or `records.for_each_limited_by(limit, |record| bytes, handle)`. With slots too, in front of which is a fair queue or a sink:
-//!   [`all((per_call(slots), bytes)).weighted()`](crate::throttle::All::weighted).
+//!   [`all((per_call(\&slots), \&bytes)).weighted()`](crate::throttle::All::weighted).
 //! - *A limit for each user, not for each connection*: [a key](super::per_tenant_limits), made for the user when
 //!   the connection is accepted.
 //! - *Messages that are sent*: `sink.limited(&limiter, |message| 1)`, of [`tollgate_io::stream::LimitSinkExt`].

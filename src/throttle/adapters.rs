@@ -10,7 +10,8 @@ use crate::status::LimitStatus;
 /// It is implemented for references and `Arc`s of [`RateLimiter`](crate::RateLimiter) and
 /// [`Semaphore`](crate::Semaphore), for a [`Gate`](crate::Gate), which admits any number while it is open, for a
 /// [`Key`](crate::keyed::Key) of the three, for a [class](crate::fair::ClassHandle) of a fair queue in front of
-/// one, for `Option`, whose `None` admits any number, and for references and `Arc`s of all of these.
+/// one, for `Option`, whose `None` admits any number, for [`WeightedAll`](super::WeightedAll) and
+/// [`PerCall`](super::PerCall), and for references and `Arc`s of all of these.
 ///
 /// # Examples
 ///
@@ -108,9 +109,9 @@ pub trait Inspect: Throttle {
 /// A throttle whose limit adapts to the outcomes of calls.
 ///
 /// It is implemented for references and `Shared`s of the [`AdaptiveSemaphore`] and the [`AdaptiveRate`] of the crate
-/// `tollgate-adaptive`, for
-/// `Option`s of these, for these `Observed` of the crate [`tollgate-observe`], and for
-/// [classes](crate::fair::ClassHandle) of a queue in front of them.
+/// `tollgate-adaptive`, for `Option`s of these, for these behind a [gate](super::Gated) or [per call](super::PerCall),
+/// `Observed` or in a `Shadow` of the crate [`tollgate-observe`], and for [classes](crate::fair::ClassHandle) of a queue in
+/// front of them.
 ///
 /// A composition of [`all`](crate::all) is not adaptive, because one call would mean different things for its
 /// parts. Nest two layers instead, with the adaptive one inside.

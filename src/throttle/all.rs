@@ -354,8 +354,9 @@ macro_rules! parts {
             #[inline]
             fn settle(&self, ($($permit,)* $end,): Self::Permit, used: u64) {
                 let All(parts) = &self.0;
+                $(let $permit = RollbackGuard::new(&parts.$index, $permit);)*
                 parts.$last_index.settle($end, used);
-                $(parts.$index.settle($permit, used);)*
+                $($permit.settle(used);)*
             }
 
             fn max_units(&self) -> u64 {

@@ -16,7 +16,7 @@ use pin_project::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 
-use tollgate::throttle::Gated;
+use tollgate::throttle::{Gated, RollbackGuard};
 use tollgate::{AcquireError, Clock, ErrorKind, Gate, Throttle, TryThrottle};
 
 /// The shortest and the longest pause after a failure, as in the servers of Go.
@@ -85,7 +85,8 @@ impl Accept for tokio::net::UnixListener {
 /// # Permits
 ///
 /// A listener that waits for a connection holds the permit of the next one, so a semaphore of `n` permits allows
-/// `n` open connections, and shows one more permit in use than there are connections. Dropping the listener rolls it back. The
+/// `n` open connections, and shows one more permit in use than there are connections. Dropping the listener rolls it
+/// back: drop it before [`wait_idle`](tollgate::Semaphore::wait_idle). The
 /// permit of a connection returns when the [`Connection`] is dropped, after the connection is closed.
 ///
 /// # Examples
@@ -104,7 +105,6 @@ impl Accept for tokio::net::UnixListener {
 /// let address = socket.local_addr()?;
 /// let mut listener = Listener::new(socket, Arc::new(Semaphore::new(1000)));
 /// tokio::spawn(async move {
-///     // The loop ends when the semaphore is closed.
 ///     while let Ok((mut connection, _peer)) = listener.accept().await {
 ///         tokio::spawn(async move { connection.write_all(b"hello").await });
 ///     }
@@ -123,7 +123,8 @@ pub struct Listener<L, T: Throttle> {
     /// Failures since the last connection.
     failures: u32,
     enter: Option<Pin<Box<Enter<T>>>>,
-    permit: Option<T::Permit>,
+    /// The permit of the next connection.
+    permit: Option<RollbackGuard<T>>,
     on_error: Box<dyn FnMut(&io::Error) + Send>,
 }
 
@@ -148,7 +149,7 @@ impl<L, T: Throttle> Listener<L, T> {
     /// Panics if the listener has been used.
     #[must_use]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.pause = std::mem::take(&mut self.pause).clock(clock);
+        self.pause = self.pause.clock(clock);
         self
     }
 
@@ -183,13 +184,7 @@ impl<L, T: Throttle> Listener<L, T> {
         let pause = shortest.saturating_mul(1 << self.failures.min(31));
         self.failures = self.failures.saturating_add(1);
         self.pause.block_for(pause.min(longest));
-        self.give_back();
-    }
-
-    fn give_back(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            self.throttle.rollback(permit);
-        }
+        self.permit = None;
     }
 }
 
@@ -203,8 +198,12 @@ impl<L: Accept, T: Throttle> Listener<L, T> {
     ///
     /// # Errors
     ///
-    /// Those of the throttle, such as [`Closed`](ErrorKind::Closed): close the throttle to end a loop. Errors
-    /// of the inner listener are [skipped](Self#errors-of-the-system).
+    /// Those of the throttle, such as [`Closed`](ErrorKind::Closed). Errors of the inner listener are
+    /// [skipped](Self#errors-of-the-system).
+    ///
+    /// A listener that has the permit of the next connection does not notice that the throttle is closed before that
+    /// connection has come. To end a loop at once, drop this future and the listener, for example by
+    /// `token.run_until_cancelled(listener.accept())`.
     pub async fn accept(
         &mut self,
     ) -> Result<(Connection<L::Io, T::Permit>, L::Addr), AcquireError> {
@@ -224,12 +223,15 @@ impl<L: Accept, T: Throttle> Listener<L, T> {
         loop {
             let permit = match self.permit.take() {
                 Some(permit) => permit,
-                None => ready!(self.poll_enter(context))?,
+                None => {
+                    let permit = ready!(self.poll_enter(context))?;
+                    RollbackGuard::new(self.throttle.clone(), permit)
+                }
             };
-            let polled = self.inner.poll_accept(context);
-            match polled {
+            match self.inner.poll_accept(context) {
                 Poll::Ready(Ok((io, peer))) => {
                     self.failures = 0;
+                    let permit = permit.disarm();
                     return Poll::Ready(Ok((Connection { io, permit }, peer)));
                 }
                 Poll::Ready(Err(error)) => {
@@ -269,15 +271,16 @@ impl<L: Accept, T: Throttle> Listener<L, T> {
     ///
     /// # Errors
     ///
-    /// [`Closed`](ErrorKind::Closed) when a connection comes after the throttle was closed; the connection is closed, too.
+    /// [`Closed`](ErrorKind::Closed) and [`ExceedsCapacity`](ErrorKind::ExceedsCapacity) when a connection comes that is refused
+    /// in this way, as each later one would be; the connection is closed, too.
     pub async fn accept_or_close(
         &mut self,
     ) -> Result<(Connection<L::Io, T::Permit>, L::Addr), AcquireError>
     where
         T: TryThrottle,
     {
-        // A wait would be granted in the queue of the throttle, where nobody looks after it.
-        self.enter = None;
+        // Of an earlier `accept`: nobody would look after the wait, and the permit is not of this connection.
+        (self.enter, self.permit) = (None, None);
         loop {
             self.pause.acquire().await?;
             let accepted = poll_fn(|context| self.inner.poll_accept(context)).await;
@@ -289,23 +292,18 @@ impl<L: Accept, T: Throttle> Listener<L, T> {
                 }
             };
             self.failures = 0;
-            let entered = match self.permit.take() {
-                Some(permit) => Ok(permit),
-                None => self.throttle.try_enter(),
-            };
-            match entered {
+            match self.throttle.try_enter() {
                 Ok(permit) => return Ok((Connection { io, permit }, peer)),
-                Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
+                Err(error) if is_final(error.kind()) => return Err(error),
                 Err(_) => {}
             }
         }
     }
 }
 
-impl<L, T: Throttle> Drop for Listener<L, T> {
-    fn drop(&mut self) {
-        self.give_back();
-    }
+/// Returns whether no later connection would be admitted either.
+fn is_final(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Closed | ErrorKind::ExceedsCapacity)
 }
 
 impl<L: fmt::Debug, T: Throttle + fmt::Debug> fmt::Debug for Listener<L, T> {

@@ -39,7 +39,7 @@ pub use self::holders::{Holder, Holders};
 pub use self::metrics::Metrics;
 use self::observed::Entry;
 pub use self::observed::{EnterObserved, Observed, ObservedPermit};
-pub use self::shadow::Shadow;
+pub use self::shadow::{EnterShadow, Shadow};
 #[cfg(feature = "tracing")]
 pub use self::traced::Traced;
 use tollgate::AcquireError;

@@ -1,6 +1,8 @@
 //! [`Shadow`]: a throttle that admits every caller, and reports what another one would have done.
 
-use std::future::{Ready, ready};
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use tollgate::throttle::{Adaptive, Feedback, Inspect, LimitStatus, Polling, Weighted};
 use tollgate::wait::Waiting;
@@ -29,8 +31,7 @@ use crate::{Observed, ObservedPermit, Observer};
 /// # Errors, cancel safety, cost
 ///
 /// An entry never fails and never waits, also if the twin is closed or the request is larger than the whole
-/// limit; a panic of the observer propagates as in [`Observed`]. An entry takes place in the call of [`enter`](Throttle::enter); dropping its
-/// future drops the permit. The cost is that of [`try_enter`](TryThrottle::try_enter) of the twin, and of the calls of the observer.
+/// limit; a panic of the observer propagates as in [`Observed`]. A future that is dropped before its first poll has reported nothing. The cost is that of [`try_enter`](TryThrottle::try_enter) of the twin, and of the calls of the observer.
 ///
 /// Readers and writers ask in the same [chunks](Weighted::chunk_units) as with the twin, and may ask for more than the whole
 /// limit. [`Inspect`] shows no limit, so that a response has no headers of a limit that is not in
@@ -69,17 +70,25 @@ use crate::{Observed, ObservedPermit, Observer};
 #[doc(alias("dry run", "shadow mode", "report only"))]
 #[derive(Clone, Debug)]
 #[must_use = "a throttle does nothing until it is entered"]
-pub struct Shadow<T, O> {
+pub struct Shadow<T: Throttle, O: Observer> {
     twin: Observed<T, O>,
+    cost: u64,
+    /// Enters the twin, for the cost if the twin has costs.
+    try_enter: TryEnter<T, O>,
 }
 
-impl<T: TryThrottle, O> Shadow<T, O> {
+type Permit<T, O> = ObservedPermit<<T as Throttle>::Permit, O>;
+type TryEnter<T, O> = fn(&Observed<T, O>, cost: u64) -> Option<Permit<T, O>>;
+
+impl<T: TryThrottle, O: Observer + Clone> Shadow<T, O> {
     /// Creates a shadow of `twin` that reports to `observer`. This call is the [place](Observed#places) of its
     /// entries through a trait.
     #[track_caller]
     pub fn new(twin: T, observer: O) -> Self {
         Self {
             twin: Observed::new(twin, observer),
+            cost: 1,
+            try_enter: |twin, _| twin.try_enter().ok(),
         }
     }
 
@@ -92,9 +101,7 @@ impl<T: TryThrottle, O> Shadow<T, O> {
     pub fn observer(&self) -> &O {
         self.twin.observer()
     }
-}
 
-impl<T: TryThrottle, O: Observer + Clone> Shadow<T, O> {
     /// Admits the caller, and reports what the twin does. `None` if the twin refuses.
     #[track_caller]
     #[must_use = "a permit of the twin is returned when it is dropped: bind it, as in `let _permit = ..`"]
@@ -105,15 +112,16 @@ impl<T: TryThrottle, O: Observer + Clone> Shadow<T, O> {
 
 impl<T: TryThrottle, O: Observer + Clone> Throttle for Shadow<T, O> {
     type Permit = Option<ObservedPermit<T::Permit, O>>;
-    type Enter = Ready<Result<Self::Permit, AcquireError>>;
+    type Enter = EnterShadow<T, O>;
 
-    /// Enters in this call, and not in the first poll.
     fn enter(&self) -> Waiting<Self::Enter> {
-        Waiting::new(ready(self.try_enter()))
+        Waiting::new(EnterShadow {
+            shadow: Some(self.clone()),
+        })
     }
 
     fn enter_now(&self) -> Option<Self::Permit> {
-        Some(self.twin.try_enter().ok())
+        Some((self.try_enter)(&self.twin, self.cost))
     }
 
     fn rollback(&self, permit: Self::Permit) {
@@ -129,17 +137,19 @@ impl<T: TryThrottle, O: Observer + Clone> Throttle for Shadow<T, O> {
 
 impl<T: TryThrottle, O: Observer + Clone> TryThrottle for Shadow<T, O> {
     fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-        Ok(self.twin.try_enter().ok())
+        Ok((self.try_enter)(&self.twin, self.cost))
     }
 }
 
 /// The amount is asked of the twin in one piece, and is admitted whatever it is.
 impl<T: Weighted<Many: TryThrottle> + TryThrottle, O: Observer + Clone> Weighted for Shadow<T, O> {
-    type Many = Shadow<T::Many, O>;
+    type Many = Self;
 
-    fn cost(&self, n: u64) -> Self::Many {
-        Shadow {
-            twin: self.twin.cost(n),
+    fn cost(&self, n: u64) -> Self {
+        Self {
+            cost: n,
+            try_enter: |twin, cost| twin.cost(cost).try_enter().ok(),
+            ..self.clone()
         }
     }
 
@@ -173,4 +183,34 @@ impl<T: TryThrottle, O: Observer + Clone> Inspect for Shadow<T, O> {
     const LIMITS: usize = 0;
 
     fn inspect(&self, _: Option<&Self::Permit>, _: &mut dyn FnMut(usize, LimitStatus)) {}
+}
+
+/// The future of an entry of a [`Shadow`]: it is ready in its first poll.
+///
+/// # Panics
+///
+/// Panics if it is polled again after completion.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct EnterShadow<T: Throttle, O: Observer> {
+    // `None` after completion.
+    shadow: Option<Shadow<T, O>>,
+}
+
+// Nothing in it is pinned.
+impl<T: Throttle, O: Observer> Unpin for EnterShadow<T, O> {}
+
+impl<T: TryThrottle, O: Observer + Clone> Future for EnterShadow<T, O> {
+    type Output = Result<Option<Permit<T, O>>, AcquireError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let shadow = self.get_mut().shadow.take();
+        let shadow = shadow.expect("polled again after it was ready");
+        Poll::Ready(shadow.try_enter())
+    }
+}
+
+impl<T: Throttle, O: Observer> fmt::Debug for EnterShadow<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnterShadow").finish_non_exhaustive()
+    }
 }

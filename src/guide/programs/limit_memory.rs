@@ -11,10 +11,10 @@ struct File {
     actual: u64,
 }
 
-/// Reads and converts a file. The budget counts the estimate first, and then what the file takes in memory.
+/// Reads and converts a file. The budget counts the estimate first, and then the bytes that are needed of it.
 async fn convert(file: &File, memory: Arc<Semaphore>) -> Result<u64, AcquireError> {
     // A file larger than the whole budget is converted alone.
-    let asked = file.estimate.min(memory.permits() as u64);
+    let asked = file.estimate.min((memory.permits() as u64).max(1));
     let mut held = memory.cost_owned(asked).acquire().await?;
     tokio::task::yield_now().await; // Stands in for the read.
     let unneeded = asked.saturating_sub(file.actual);

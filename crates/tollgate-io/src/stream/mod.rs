@@ -20,6 +20,7 @@
 //!   no further item is taken. Running work finishes first, and then the error is returned. The throttle can
 //!   reject only items: while the stream has none, a closed throttle goes unnoticed.
 
+mod item;
 mod sink;
 mod ticks;
 
@@ -34,6 +35,7 @@ use tollgate::throttle::Weighted;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Throttle};
 
+use self::item::{ByCost, EnterItem};
 pub use self::sink::{LimitSinkExt, LimitedSink, SinkError};
 pub use self::ticks::{ThrottleStreamExt, Ticks};
 
@@ -157,7 +159,7 @@ pub trait LimitStreamExt: Stream {
         F: FnMut(Self::Item) -> W,
         W: Future<Output = ()>,
     {
-        let limited = Limited::new(self, ByCost { throttle, cost });
+        let limited = Limited::new(self, ByCost::new(throttle, cost));
         Waiting::new(ForEachLimited { limited, work })
     }
 
@@ -211,43 +213,6 @@ pub trait LimitStreamExt: Stream {
 }
 
 impl<S: Stream + ?Sized> LimitStreamExt for S {}
-
-/// What an item enters: a throttle, for 1, or a [`ByCost`]. It is public because futures name it, and sealed by its
-/// private name.
-pub trait EnterItem<I> {
-    /// The permit of an item.
-    type Permit;
-    /// The wait of an item.
-    type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
-
-    /// Enters for an item.
-    fn enter_for(&mut self, item: &I) -> Waiting<Self::Enter>;
-}
-
-impl<I, T: Throttle> EnterItem<I> for T {
-    type Permit = T::Permit;
-    type Enter = T::Enter;
-
-    fn enter_for(&mut self, _: &I) -> Waiting<T::Enter> {
-        self.enter()
-    }
-}
-
-/// A throttle, and the cost of each item; of [`LimitStreamExt::for_each_limited_by`].
-#[derive(Debug)]
-pub struct ByCost<T, C> {
-    throttle: T,
-    cost: C,
-}
-
-impl<I, T: Weighted, C: FnMut(&I) -> u64> EnterItem<I> for ByCost<T, C> {
-    type Permit = T::Permit;
-    type Enter = T::Enter;
-
-    fn enter_for(&mut self, item: &I) -> Waiting<T::Enter> {
-        self.throttle.cost((self.cost)(item)).enter()
-    }
-}
 
 /// The stream returned by [`LimitStreamExt::buffer_limited`].
 #[doc(alias = "RatelimitedStream")]

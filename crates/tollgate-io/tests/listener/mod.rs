@@ -167,7 +167,7 @@ fn pauses_after_a_connection_are_short_again() {
 }
 
 #[test]
-fn accept_or_close_pauses_and_uses_a_permit_that_is_there() {
+fn accept_or_close_pauses_and_keeps_no_permit_of_an_earlier_accept() {
     let clock = Clock::manual();
     let script = Script::default();
     let slots = Arc::new(Semaphore::new(1));
@@ -201,6 +201,23 @@ fn close_of_the_throttle_ends_both_loops() {
     drop(accept);
     let refused = Waiter::new(listener.accept_or_close()).refused();
     assert_eq!(refused, ErrorKind::Closed);
+}
+
+#[test]
+fn close_of_the_throttle_while_nobody_connects_is_noticed_after_the_next_connection() {
+    let (script, slots) = (Script::default(), Arc::new(Semaphore::new(2)));
+    let mut listener = Listener::new(script.clone(), Arc::clone(&slots));
+    let mut waiting = Waiter::parked(listener.accept());
+    slots.close();
+    assert!(waiting.is_pending());
+    drop(waiting);
+    script.add(1);
+    drop(Waiter::new(listener.accept()).granted());
+    script.add(2);
+    let refused = Waiter::new(listener.accept()).refused();
+    assert_eq!(refused, ErrorKind::Closed);
+    drop(listener);
+    assert_eq!(slots.in_use(), 0);
 }
 
 #[test]

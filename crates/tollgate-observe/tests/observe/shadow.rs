@@ -67,6 +67,7 @@ fn entries_of_each_kind_are_ready_and_reported_once() {
     assert!(shadow.try_enter().unwrap().is_none());
     assert!(shadow.enter_now().unwrap().is_none());
     twin.close();
+    drop(shadow.enter());
     assert!(Waiter::new(shadow.enter()).granted().is_none());
     let closed = Refused(ErrorKind::Closed, None);
     assert_eq!(log.take(), [REFUSED, REFUSED, REFUSED, closed]);
