@@ -5,7 +5,6 @@
 use std::ops::Deref;
 use std::task::{Context, Poll, Waker};
 
-use super::semaphore::requested;
 use crate::debug::debug_as;
 use crate::wait::Polled;
 use crate::wait_queue::WaiterId;
@@ -51,11 +50,12 @@ pub struct Acquire<S: Deref<Target: Queued>> {
 type Taken<S> = (S, <<S as Deref>::Target as Queued>::Found);
 
 impl<S: Deref<Target: Queued>> Acquire<S> {
+    /// Creates a future for a number of permits that the source can count.
     #[inline]
     pub(crate) fn of(source: S, permits: u64) -> Self {
         Self {
             source: Some(source),
-            permits: requested(permits),
+            permits,
             id: None,
         }
     }

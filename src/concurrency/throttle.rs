@@ -56,7 +56,7 @@ handles! {
 
         #[inline]
         fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::of(Clone::clone(&self.throttle), self.cost))
+            Waiting::new(Acquire::new(Clone::clone(&self.throttle), self.cost))
         }
     }
 }

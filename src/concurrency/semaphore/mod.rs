@@ -12,8 +12,7 @@ mod resize;
 use std::sync::Arc;
 
 pub use self::permit::OwnedPermit;
-use self::permit_state::PermitState;
-pub(super) use self::permit_state::requested;
+use self::permit_state::{PermitState, requested};
 use super::idle::Drains;
 use super::{Acquire, Permit, WaitIdle};
 use crate::debug::debug_as;
@@ -266,7 +265,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<&Self>> {
-        Waiting::new(Acquire::of(self, n))
+        Waiting::new(Acquire::new(self, n))
     }
 
     /// Waits for a permit that shares the semaphore instead of borrowing it, so it can move into a

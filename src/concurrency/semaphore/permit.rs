@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::Semaphore;
+use super::{Semaphore, requested};
 use crate::concurrency::{Acquire, Permit};
 use crate::error::AcquireError;
 use crate::sync::lock;
@@ -76,7 +76,7 @@ impl<S: Deref<Target = Semaphore>> Acquire<S> {
     /// ```
     #[inline]
     pub fn new(semaphore: S, permits: u64) -> Self {
-        Self::of(semaphore, permits)
+        Self::of(semaphore, requested(permits))
     }
 
     /// Polls like the future, and takes the permits without a guard: returns the pointer to the semaphore. The caller

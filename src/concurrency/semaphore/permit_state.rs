@@ -167,7 +167,7 @@ fn need(permits: u64) -> isize {
 /// that, which is never free. It is called where a request enters, so that it costs nothing where the number is a
 /// constant.
 #[inline(always)]
-pub(in crate::concurrency) fn requested(permits: u64) -> u64 {
+pub(super) fn requested(permits: u64) -> u64 {
     permits.min(MAX_PERMITS as u64 + 1)
 }
 
