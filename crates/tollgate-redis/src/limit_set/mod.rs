@@ -344,7 +344,8 @@ impl LimitSet {
 
     /// Charges all limits or none. Charges that the caller does not take are refunded.
     async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
-        let this = Arc::clone(&self.shared);
+        // A shutdown waits for the call, and for its refund.
+        let (this, token) = (Arc::clone(&self.shared), self.shared.tasks.token());
         let call = self
             .parts()
             .call_each("take", n)
@@ -353,6 +354,7 @@ impl LimitSet {
                 if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
                     this.refund_later(charges);
                 }
+                drop(token);
             });
         let read = async { self.parts().outcome(n, &call.await?) };
         let outcome = self.shared.breaker.guard(read).await?;
@@ -411,8 +413,8 @@ impl LimitSet {
         self.shared.limit.refunds.lost()
     }
 
-    /// Rejects all callers that wait and all later ones that would, and waits until their turns, and the refunds
-    /// of callers that have left, are sent. Clones are closed, too. A caller that has turns of some limits, and is
+    /// Rejects all callers that wait and all later ones that would, and waits until their turns, and the calls and
+    /// the refunds of callers that have left, are sent. Clones are closed, too. A caller that has turns of some limits, and is
     /// neither polled nor dropped, keeps them: the call does not wait for it.
     ///
     /// # Cancel safety

@@ -409,7 +409,7 @@ impl Shared {
         }
         let this = Arc::clone(self);
         let given = async move { this.give(vec![charges]).await };
-        self.store.detached(given).await
+        self.detached(given).await
     }
 }
 

@@ -95,7 +95,7 @@ if d and (what == 'take' or KEYS[2] and what ~= 'give') then
     p = period
     if is_charged and d == 0 then
       redis.call('DEL', key)
-    elseif is_charged or x - now < needed then
+    elseif is_charged or d > 0 and x - now < needed then
       -- include write_debt.lua
       -- The other key is kept as long as this one: from the beginning of a line, and when this one is kept for longer. If
       -- calls without the other key prolong only this one, it may be lost early, and the next turn creates it again.

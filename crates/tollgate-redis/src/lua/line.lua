@@ -111,13 +111,11 @@ local function serve(limit, used, caller, claimed)
           used = used + n
         elseif one then
           local is_alive = now - one.told < one.patience
-          if one.told == 0 then
+          -- The caller is alive, so a message that it has not followed may be lost: it is told once more.
+          if one.told == 0 or not is_alive and process == caller then
             one.told, is_new = now, true
             write(name, one)
             is_alive = tell(one.channel, process .. ' claim ' .. name)
-          elseif not is_alive and process == caller then
-            one.told, is_new, is_alive = now, true, true
-            write(name, one)
           end
           if is_alive then
             used, most, told[process] = used + n, bound, true

@@ -102,6 +102,9 @@ local function with_turns(limit, key, count, period)
       if text then redis.call('ZREM', key, text) end
       redis.call('ZADD', key, '+inf', table.concat(written, ';'))
     end
-    if is_changed or text then redis.call('PEXPIRE', key, millis(limit:reset())) end
+    -- At least as long as the key of the limit, also if that was just prolonged, which head.lua relies on.
+    if is_changed or text then
+      redis.call('PEXPIRE', key, millis(math.max(limit.x - now, 2 * limit:reset() + 1000000)))
+    end
   end
 end

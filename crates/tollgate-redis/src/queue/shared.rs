@@ -17,7 +17,8 @@ use tollgate::{AcquireError, ErrorKind};
 
 use super::driver_slot::DriverSlot;
 use super::{Wait, WaitQueue, Waiter};
-use crate::store::{LimitBreaker, Store, is_inside};
+use crate::error::StoreError;
+use crate::store::{Detached, LimitBreaker, Store, is_inside};
 use crate::sync::lock;
 
 /// A future that runs without a caller.
@@ -210,6 +211,14 @@ impl<L: Limit> Shared<L> {
     /// [`Detached`](crate::store::Detached).
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.tasks.spawn_on(task, self.store.runtime()));
+    }
+
+    /// Returns an operation that goes on if its caller leaves. A shutdown waits for it.
+    pub(crate) fn detached<T: Send + 'static>(
+        &self,
+        operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Detached<T> {
+        self.store.detached(self.tasks.track_future(operation))
     }
 
     /// Polls the driver with that number. Returns whether it stays in its slot.

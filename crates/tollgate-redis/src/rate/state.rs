@@ -350,9 +350,10 @@ impl Shared {
         }
     }
 
-    /// Refunds a charge, as far as it is not paid off.
+    /// Refunds a charge, as far as it is not paid off, also if the caller leaves meanwhile.
     pub(super) async fn refund(self: &Arc<Self>, charge: Charge) -> Result<(), StoreError> {
-        self.give(self.undo(charge)).await
+        let (this, parts) = (Arc::clone(self), self.undo(charge));
+        self.detached(async move { this.give(parts).await }).await
     }
 
     /// Refunds parts of charges, as far as they are not paid off.

@@ -205,7 +205,8 @@ impl Turns {
     }
 
     /// Gives a turn to a waiter.
-    pub(super) fn add(&mut self, rule: Rule, waiter: Waiter, due: Instant, charge: Charge) {
+    pub(super) fn add(&mut self, rule: Rule, waiter: Waiter, due: Instant, mut charge: Charge) {
+        charge.is_turn = true;
         self.counters.reserved_turn();
         self.rule = Some(rule);
         self.tokens = self.tokens.saturating_add(charge.cost);

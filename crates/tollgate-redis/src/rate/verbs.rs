@@ -274,7 +274,8 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped during a call of the server, the charge may or may not be refunded.
+    /// If the future is dropped after its first poll, the refund continues in the background, and
+    /// [`shutdown`](Self::shutdown) waits for it.
     ///
     /// # Examples
     ///
@@ -300,7 +301,8 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped during a call of the server, the change may or may not be made.
+    /// If the future is dropped after its first poll, a refund continues in the background, as that of
+    /// [`refund`](Self::refund); a further charge may or may not be made.
     ///
     /// # Errors
     ///

@@ -319,3 +319,49 @@ fn limit_set_acquire_dropped_by_thousands_of_tasks_leaves_the_charges_of_the_oth
         assert_eq!(limits.unrefunded(), 0);
     });
 }
+
+/// A shutdown waits for the calls of callers that have left.
+#[test]
+fn limit_set_shutdown_waits_for_calls_and_refunds_whose_callers_have_left() {
+    on_server(async |server| {
+        let store = server.store().deadline(PATIENT);
+        let set = LimitSet::new(&store)
+            .limit("a", slow(10))
+            .limit("b", slow(10));
+        let remaining = async || {
+            let all = set.peek(0).await.unwrap();
+            [all[0].remaining, all[1].remaining]
+        };
+        let outcome = set.try_acquire_many(3).await.unwrap();
+        drop(begin(server, &store, set.try_acquire()).await);
+        let mut shutdown = Box::pin(set.shutdown());
+        assert!(waits(&mut shutdown).await);
+        server.go_on();
+        shutdown.await;
+        assert_eq!(remaining().await, [7, 7]);
+        let charges = outcome.into_charges().unwrap();
+        drop(begin(server, &store, set.refund(charges)).await);
+        let mut shutdown = Box::pin(set.shutdown());
+        assert!(waits(&mut shutdown).await);
+        server.go_on();
+        shutdown.await;
+        assert_eq!(remaining().await, [10, 10]);
+    });
+}
+
+#[test]
+fn refund_dropped_during_the_call_is_made_before_a_shutdown_ends() {
+    on_server(async |server| {
+        let store = server.store().deadline(PATIENT);
+        let limiter = limiter(&store, 10).await;
+        let charge = limiter.try_acquire_many(3).await.unwrap();
+        let settled = limiter.try_acquire_many(4).await.unwrap();
+        drop(begin(server, &store, limiter.settle(settled, 1)).await);
+        drop(begin(server, &store, limiter.refund(charge)).await);
+        let mut shutdown = Box::pin(limiter.shutdown());
+        assert!(waits(&mut shutdown).await);
+        server.go_on();
+        shutdown.await;
+        assert_eq!(charged(&limiter).await, 1);
+    });
+}

@@ -271,13 +271,10 @@ impl Model {
                 used += n;
             } else {
                 let mut is_alive = now - wait.told < PROCESSES[process].1;
-                if wait.told == 0 {
+                if wait.told == 0 || (!is_alive && process == caller) {
                     (wait.told, is_new) = (now, true);
                     *self.wait_of(who).unwrap() = wait;
                     is_alive = self.tell(process, format!("claim {}:{n}", self.name(who)));
-                } else if !is_alive && process == caller {
-                    (wait.told, is_new, is_alive) = (now, true, true);
-                    *self.wait_of(who).unwrap() = wait;
                 }
                 if is_alive {
                     used += n;

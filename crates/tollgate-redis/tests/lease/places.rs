@@ -153,3 +153,33 @@ fn acquire_of_one_behind_a_ticket_for_all_permits_waits() {
     assert_eq!(line.told(), told);
     assert!(line.claim(50, "b.1", 1, one));
 }
+
+#[test]
+fn acquire_of_a_process_that_lost_its_messages_tells_its_other_tickets_again() {
+    let line = Line::start();
+    let held = ["a.0", "a.1", "a.2", "a.3"];
+    for id in held {
+        assert_eq!(line.ask(4, id, 1), None);
+    }
+    let waiting = ["a.4", "a.5", "a.6", "a.7"].map(|id| (id, 1, 0));
+    let first = line.acquire(4, &waiting)[0].1;
+    for id in held {
+        line.release(4, id, 1);
+    }
+    assert_eq!(
+        line.told().len(),
+        waiting.len(),
+        "all permits are free, and all are told"
+    );
+    // The messages do not arrive. It looks, which names the first ticket only.
+    line.set_clock(PATIENCE);
+    assert!(line.claim(4, "a.4", 1, first));
+    assert_eq!(
+        line.told(),
+        ["a.5", "a.6", "a.7"].map(|id| format!("a claim {id}:1"))
+    );
+    // Not before their time is over again.
+    line.set_clock(2 * PATIENCE - 1);
+    line.release(4, "a.4", 1);
+    assert_eq!(line.told(), [""; 0]);
+}

@@ -9,7 +9,7 @@ use tollgate_redis::{
 };
 
 use crate::support::scripted::Scripted;
-use crate::support::{on_server, runtime, slow, until, waits};
+use crate::support::{PATIENT, ask, on_server, runtime, slow, until, waits};
 
 /// The errors that a store has counted.
 fn failures(statistics: &StoreStatistics) -> Vec<(StoreError, u64)> {
@@ -235,6 +235,34 @@ fn statistics_of_waiters_of_a_set_count_turns() {
         waiter.abort();
         until(async || set.statistics().unused_turns == 1).await;
         assert_eq!(outcomes(set.statistics()), [1, 0, 0, 0, 1]);
+    });
+}
+
+/// Waiters join the line of the limit that lacked something, although it has enough again.
+#[test]
+fn statistics_of_waiters_of_a_set_that_need_no_turn_count_no_unused_turns() {
+    on_server(async |server| {
+        let store = server.store().deadline(PATIENT);
+        let set = LimitSet::new(&store)
+            .limit("a", Quota::new(1, Duration::from_secs(4)).burst(3))
+            .limit("b", slow(9))
+            .horizon(Duration::from_secs(100));
+        set.acquire_many(3).await.unwrap();
+        let waiter = tokio::spawn(set.acquire().into_inner());
+        until(async || set.statistics().turns == 1).await;
+        let () = ask(server, &["DEL", "a"]);
+        let other = RateLimiter::new(&store, "b", slow(9));
+        other.try_acquire_many(6).await.unwrap();
+        for _ in 0..3 {
+            let refused = set.acquire().timeout(Duration::from_secs(1)).await;
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+        }
+        let statistics = set.statistics();
+        assert!(
+            statistics.unused_turns <= statistics.turns,
+            "{statistics:?}"
+        );
+        waiter.abort();
     });
 }
 

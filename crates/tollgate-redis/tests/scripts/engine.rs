@@ -87,15 +87,15 @@ const CHANGES: [(&str, &str); 7] = [
     ),
     (
         "redis.call('PEXPIRE', KEYS[2], millis or math.ceil((x - now) / 1000))",
-        "redis.call('SET', 'turns kept', millis or math.ceil((x - now) / 1000))",
+        "redis.call('SET', 'end of turns', now + 1000 * (millis or math.ceil((x - now) / 1000)))",
     ),
     (
         "redis.call('PEXPIRE', key, millis(reset))",
         "redis.call('SET', 'kept', millis(reset))",
     ),
     (
-        "redis.call('PEXPIRE', key, millis(limit:reset()))",
-        "redis.call('SET', 'turns kept', millis(limit:reset()))",
+        "redis.call('PEXPIRE', key, millis(math.max(limit.x - now, 2 * limit:reset() + 1000000)))",
+        "redis.call('SET', 'end of turns', now + 1000 * millis(math.max(limit.x - now, 2 * limit:reset() + 1000000)))",
     ),
 ];
 
@@ -409,5 +409,15 @@ impl Engine {
             .query(&mut *self.connection)
             .unwrap();
         kept.filter(|_| exists)
+    }
+
+    /// Returns the microseconds in which the key of the limit, which was just written, and the list of its turns end.
+    pub(crate) fn ends(&mut self) -> [u64; 2] {
+        let kept = self.time_to_live().unwrap();
+        let end_of_turns = redis::cmd("GET")
+            .arg("end of turns")
+            .query(&mut *self.connection)
+            .unwrap();
+        [self.now + 1000 * kept, end_of_turns]
     }
 }

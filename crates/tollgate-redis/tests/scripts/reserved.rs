@@ -455,3 +455,39 @@ fn give_of_all_turns_leaves_no_debt_behind() {
     let given = engine.call(told, "give", tickets[1..].as_flattened());
     assert_eq!((given.done, given.free, given.reset), (5, 0, 2_000));
 }
+
+#[test]
+fn turns_and_give_keep_the_list_of_turns_as_long_as_the_limit() {
+    let told = Told {
+        period: 1_000_000,
+        ..even(1)
+    };
+    let mut engine = Engine::new(BEGIN);
+    let check = |engine: &mut Engine| {
+        let [limit, list] = engine.ends();
+        assert!(list >= limit, "{limit} {list}");
+        limit
+    };
+    // The whole script creates the list.
+    let given = reserved(&mut engine, told, &[1; 11]);
+    let end = check(&mut engine);
+    // The head adds turns to it while they keep the limit no longer.
+    engine.set(BEGIN + 9_000_000);
+    engine.turns(told, [2, 0, 1], &[[1, EVER]]);
+    let kept_at_least = end - 1_000;
+    assert_eq!(check(&mut engine), kept_at_least);
+    // A waiter leaves.
+    assert_eq!(
+        engine.call(told, "give", &given[10]).done,
+        0,
+        "another turn is behind it"
+    );
+    check(&mut engine);
+    // The head keeps both for longer.
+    engine.turns(told, [1, 2, EVER], &[[1, EVER]; 30]);
+    assert!(check(&mut engine) > end + 30_000_000);
+    let [n, position, made, tick] = reserved(&mut engine, told, &[1])[0];
+    let last = [n, position, made, tick + 9_000_000];
+    assert_eq!(engine.call(told, "give", &last).done, 1);
+    check(&mut engine);
+}
