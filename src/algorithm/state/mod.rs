@@ -63,9 +63,11 @@ fn generation_at(now: i64) -> u64 {
 /// A state is plain data, and pure: it has no clock, and every method that needs the time takes it. It has two uses:
 ///
 /// - [`RateLimiter::state`](crate::RateLimiter::state) returns one, and
-///   [`RateLimiter::restore`](crate::RateLimiter::restore) begins a limiter with it, for example after a restart.
+///   [`RateLimiter::restore`](crate::RateLimiter::restore) begins a limiter with it, for example after a restart. The
+///   times of such a state are those of the limiter's clock, so give it to `restore` only.
 /// - It decides by itself, with [`take`](Self::take), [`due`](Self::due) and [`give_back`](Self::give_back). So a
-///   program can keep it where it likes, such as in a file that several processes lock.
+///   program can keep it where it likes, such as in a file that several processes lock. If `restore` begins a limiter
+///   with such a state, `elapsed` counts from its last charge.
 ///
 /// # Time
 ///
