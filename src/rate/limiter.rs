@@ -493,7 +493,8 @@ impl RateLimiter {
     /// and [`SubInterval`](Algorithm::SubInterval), whose window is a part of the period.
     ///
     /// `left` may be longer than the window, as on a day of 25 hours. The next windows have the length of the quota.
-    /// See [a quota that resets at midnight](crate::guide::reset_at_midnight).
+    /// See [a quota that resets at midnight](crate::guide::reset_at_midnight). On tokio's time, `left` counts from the
+    /// first use in each runtime, as in [`restore`](Self::restore).
     ///
     /// # Panics
     ///
