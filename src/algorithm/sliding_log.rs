@@ -64,7 +64,7 @@ use crate::sync::{AtomicU64, Ordering};
 const MOST_BIAS: u64 = 1 << 57;
 
 /// The last ticket.
-const LAST_TICKET: u64 = 1 << 62;
+pub(super) const LAST_TICKET: u64 = 1 << 62;
 
 /// The sliding log for the holder of the limiter's lock.
 ///
@@ -281,8 +281,9 @@ impl SlidingLog {
     pub(crate) fn restore(&mut self, saved: &Saved, now: u64) {
         self.seize();
         // A charge from before the epoch has been paid off, unless there is a bias for it.
-        let biased = |tick: &i64| u64::try_from(tick + self.bias as i64).ok();
-        let ticks: Vec<_> = saved.ticks.iter().filter_map(biased).collect();
+        let biased = |tick: &i64| u64::try_from(tick.saturating_add(self.bias as i64)).ok();
+        let ticks = saved.ticks.iter().filter_map(biased);
+        let ticks: Vec<_> = ticks.map(|tick| tick.min(LAST_TICK)).collect();
         let last = ticks.last().map_or(0, |tick| *tick);
         self.floor = last.max(now);
         self.restart(self.head.len, ticks);

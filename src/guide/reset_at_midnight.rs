@@ -20,8 +20,9 @@
 //!
 //! # Choices
 //!
-//! - *Waiting until midnight*: `mails.acquire()` waits until the window ends, and the time in a refusal is the time until
-//!   then. A caller that waits keeps its limiter; put it in an `Arc`.
+//! - *Waiting until midnight*: sleep for the `retry_after()` of a refusal, which is an hour after midnight, or until
+//!   midnight, and call `send` again. Do not wait in `mails.acquire()`: callers that wait for the limiter of the old day are
+//!   admitted by its next window, beside those of the new day.
 //! - *Another end*: any time works, such as the reset that a provider documents. Compute `left` until then.
 //! - *Windows that all have one length*: the window of an hour needs no new limiter. Begin in the middle of the first one,
 //!   and the next ones follow. After a restart, [`restore`](crate::RateLimiter::restore) goes on from the
@@ -38,6 +39,7 @@
 //! - Twice the count may be used around midnight, in a minute. [`SlidingLog`](crate::Algorithm::SlidingLog) has no such
 //!   edge, and does not reset at midnight either.
 //! - The wall clock and the clock of a limiter differ by the corrections of the wall clock. So the limiter of a day ends by
-//!   the date, in `send`, and not only by its window.
+//!   the date, in `send`, and its window ends an hour later: if it ended first, because the wall clock was set back, the
+//!   same date would have a second window. The time in a refusal is that of the window.
 //! - Read the wall clock after `state` and before `restore`. If it went back meanwhile, pass zero for the time that has
 //!   passed: the limiter then owes more, never less.

@@ -446,7 +446,8 @@ impl RateLimiter {
     /// If this limiter has another quota, the spent part carries over like in [`set_quota`](Self::set_quota). Windows
     /// end when they would have ended, and a [pause](Self::pause_for) goes on. Waiters are not restored, and earlier
     /// charges cannot be refunded. On [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes) the state
-    /// of each runtime begins with it, as of this call.
+    /// of each runtime begins with it, at the first use in that runtime: the time between this call and that use does
+    /// not count as passed.
     ///
     /// A [log](Algorithm::SlidingLog) takes its lock for every call as long as charges count that are older than its
     /// clock, at most for a period after the clock has begun.
@@ -492,7 +493,8 @@ impl RateLimiter {
     /// and [`SubInterval`](Algorithm::SubInterval), whose window is a part of the period.
     ///
     /// `left` may be longer than the window, as on a day of 25 hours. The next windows have the length of the quota.
-    /// See [a quota that resets at midnight](crate::guide::reset_at_midnight).
+    /// See [a quota that resets at midnight](crate::guide::reset_at_midnight). On tokio's time, `left` counts from the
+    /// first use in each runtime, as in [`restore`](Self::restore).
     ///
     /// # Panics
     ///
@@ -976,6 +978,9 @@ impl RateLimiter {
 
     /// Returns the state of the limiter as a value, at one moment: what is owed to it, exactly. It can be stored, and
     /// [`restore`](Self::restore) begins another limiter with it, for example after a restart of the program.
+    ///
+    /// Its times are those of this limiter's clock, so give it to `restore` only. A state that decides by itself begins
+    /// with [`LimiterState::new`].
     ///
     /// Waiters are not in it; what is charged to them already is. A [hold](Self::hold) that is open counts as if it had
     /// been dropped now, for its whole cost. Charges from before cannot be refunded in the other limiter.

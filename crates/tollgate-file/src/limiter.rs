@@ -199,8 +199,9 @@ impl FileLimiter {
     ///
     /// # Errors
     ///
-    /// `TimedOut`, at once if the wait does not fit a [timeout](Waiting::timeout); `Store`, with a [`FileError`]
-    /// as its source, if the file cannot be used.
+    /// `TimedOut`, at once for the first in the queue if its wait does not fit a [timeout](Waiting::timeout), and
+    /// for the others when the timeout ends or they become the first; `Store`, with a [`FileError`] as its source,
+    /// if the file cannot be used.
     ///
     /// # Examples
     ///

@@ -17,7 +17,10 @@ fn start(file: &Path) -> Result<usize, Box<dyn Error>> {
     }
     let calls = (0..10).filter(|_| limiter.try_acquire().is_ok()).count();
     let state = (limiter.state(), SystemTime::now());
-    fs::write(file, serde_json::to_string(&state)?)?;
+    // A crash leaves the old file or the new one.
+    let new = file.with_extension("new");
+    fs::write(&new, serde_json::to_string(&state)?)?;
+    fs::rename(new, file)?;
     Ok(calls)
 }
 

@@ -7,9 +7,10 @@
 //!    become too large, the epoch moves.
 //! 2. Time never goes back in it. If the time of a call is before that of the last charge, the epoch moves back with
 //!    it, and no time has passed. Windows move back by whole windows only, so they still end at the same times of the
-//!    caller's clock.
+//!    caller's clock, and by so few that none of them ends twice.
 //! 3. A charge has the generation of the state. A new one begins when tickets change their meaning: with the epoch and
-//!    with the quota.
+//!    with the quota. One that begins when the epoch moves forward, as at the first use, is a hash of the time, so
+//!    that two states have different ones.
 //! 4. A state that was read from outside is [validated](LimiterState::validated): a ledger gets no value that it could
 //!    not have.
 
@@ -28,6 +29,7 @@ use super::ledger::{Ledger, MOST_REFUNDED, OthersUse};
 use super::params::{LAST_TICK, MAX_TAT};
 use super::rule::Receipt;
 use super::rule_state::Owed;
+use super::sliding_log::LAST_TICKET;
 use super::sliding_window::MAX_COUNT;
 use crate::error::AcquireError;
 use crate::quota::Quota;
@@ -49,14 +51,23 @@ fn next(generation: u64) -> u64 {
     generation % LAST_GENERATION + 1
 }
 
+/// Returns the generation that begins at a time: that of another state is another one, except by a chance of 1 in
+/// 2^32.
+fn generation_at(now: i64) -> u64 {
+    // The multiplier is 2^64 divided by the golden ratio.
+    next((now as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32)
+}
+
 /// The state of a rate limiter as a value: what is owed to it. Waiters are not in it.
 ///
 /// A state is plain data, and pure: it has no clock, and every method that needs the time takes it. It has two uses:
 ///
 /// - [`RateLimiter::state`](crate::RateLimiter::state) returns one, and
-///   [`RateLimiter::restore`](crate::RateLimiter::restore) begins a limiter with it, for example after a restart.
+///   [`RateLimiter::restore`](crate::RateLimiter::restore) begins a limiter with it, for example after a restart. The
+///   times of such a state are those of the limiter's clock, so give it to `restore` only.
 /// - It decides by itself, with [`take`](Self::take), [`due`](Self::due) and [`give_back`](Self::give_back). So a
-///   program can keep it where it likes, such as in a file that several processes lock.
+///   program can keep it where it likes, such as in a file that several processes lock. If `restore` begins a limiter
+///   with such a state, `elapsed` counts from its last charge.
 ///
 /// # Time
 ///
@@ -64,9 +75,13 @@ fn next(generation: u64) -> u64 {
 /// [`UNIX_EPOCH`](std::time::UNIX_EPOCH). The resolution is a nanosecond. Windows and batches begin at the multiples of
 /// their length since that epoch.
 ///
-/// If a time is before that of the last charge, no time has passed since: the state owes more, never less. From then on
-/// it counts from the earlier time, so a clock that jumps ahead by a day and back leaves at most a burst owed. Windows
-/// and batches move back by whole windows. Charges from before such a jump give nothing back.
+/// Read one clock, under the lock that protects the state; callers whose clocks differ get the difference at each
+/// alternation.
+///
+/// If a time is before that of the last charge, no time has passed since, and from then on the state counts from the
+/// earlier time. So a clock that jumps ahead by a day and back leaves at most a burst owed, and each jump ahead admits
+/// at most a burst. Windows and batches move back by whole windows, as many as fit: a wait may then be longer by one
+/// window. Charges from before such a jump give nothing back.
 ///
 /// # Several quotas
 ///
@@ -339,9 +354,12 @@ impl LimiterState {
     }
 
     /// Gives back up to `units` of a charge whose call is not made, except the part that time has paid off, like
-    /// [`RateLimiter::refund`](crate::RateLimiter::refund). It gives nothing back for a charge of another state. The
+    /// [`RateLimiter::refund`](crate::RateLimiter::refund). The
     /// state remembers no earlier refunds, so it gives back less if a later charge was refunded before, never more. A time
     /// before the last charge counts as the time of that charge.
+    ///
+    /// It gives nothing back for a charge of another state, except by a chance of 1 in 2^32, if the first uses of both
+    /// are at different times, more than 210 days after the caller's epoch.
     pub fn give_back(&mut self, charge: &Charge, units: u64, now: Duration) {
         // No time passes between an earlier `now` and the last charge, and none passes again later.
         let now = now.max(self.time_of(Tick::from_nanos(self.at)));
@@ -381,11 +399,11 @@ impl LimiterState {
         let tick = now.saturating_sub(self.epoch);
         if tick < self.at as i64 {
             let back = match Ledger::of_state(self).window_at(Tick::from_nanos(self.at)) {
-                None => self.at as i64 - tick,
-                Some((begin, _)) if begin <= tick => 0,
+                None => (self.at as i64).saturating_sub(tick),
+                // The time stays before the window, so that this window does not end twice.
                 Some((begin, length)) => {
-                    let windows = (begin - tick).unsigned_abs().div_ceil(length);
-                    i64::try_from(windows * length).unwrap_or(i64::MAX)
+                    let before = begin.saturating_sub(tick).max(0) as u64;
+                    (before - before % length) as i64
                 }
             };
             if back > 0 {
@@ -402,7 +420,7 @@ impl LimiterState {
             let at = (self.at as i64 - by).max(0) as u64;
             *self = Self {
                 epoch: self.epoch.saturating_add(by),
-                generation: next(self.generation),
+                generation: generation_at(now),
                 ..ledger.state(Tick::from_nanos(at))
             };
         }
@@ -462,16 +480,22 @@ impl LimiterState {
                 let counts = window.previous <= most && window.count <= MAX_COUNT;
                 counts && is_near(window.start)
             }
-            (Owed::Log { ticks, .. }, Algorithm::SlidingLog, Some(_)) => {
-                let ends = ticks.first().into_iter().chain(ticks.last());
-                ticks.is_sorted() && ends.copied().all(is_near)
+            (Owed::Log { ticks, ahead, .. }, Algorithm::SlidingLog, Some(_)) => {
+                let [first, last] =
+                    [ticks.first(), ticks.last()].map(|it| it.copied().unwrap_or(0));
+                let has_ticks = is_near(first) && last <= LAST_TICK as i64;
+                ticks.is_sorted() && has_ticks && *ahead <= LAST_TICKET
             }
             _ => false,
         };
         let is_known = self.at <= LAST_TICK && self.generation <= LAST_GENERATION;
         let pause = self.pause.unwrap_or_default();
-        let has_end = pause.until <= LAST_TICK || pause.until == u64::MAX;
-        if owed && is_known && has_end {
+        let others = self.others.unwrap_or_default();
+        let growth = others.growth.unwrap_or_default();
+        let is_passed = growth.passed <= Duration::from_nanos(LAST_TICK);
+        let ends = [pause.until, others.until.as_nanos(), growth.at.as_nanos()];
+        let has_ends = ends.iter().all(|end| *end <= LAST_TICK || *end == u64::MAX);
+        if owed && is_known && has_ends && is_passed {
             Ok(self)
         } else {
             Err(RestoreError::Garbage)

@@ -31,6 +31,54 @@ fn quota() -> impl Strategy<Value = Quota> {
     })
 }
 
+/// Numbers of all sizes, many of them next to a power of two.
+#[cfg(feature = "serde")]
+fn number() -> impl Strategy<Value = serde_json::Value> {
+    let power = (0..64_u32, -1..2_i64)
+        .prop_map(|(bits, by)| (1_u64 << bits).wrapping_add_signed(by).into());
+    let negative = (0..63_u32).prop_map(|bits| (-1_i64 << bits).into());
+    prop_oneof![power, negative, any::<u64>().prop_map(Into::into)]
+}
+
+/// Returns a state with a pause, charges of others, and more charges than fit.
+#[cfg(feature = "serde")]
+fn with_all_fields(algorithm: Algorithm) -> LimiterState {
+    let quota = Quota::per_second(10);
+    let mut state = LimiterState::new(algorithm, quota).unwrap();
+    state.charge(quota, WALL, 12);
+    let growth = Some(crate::algorithm::ledger::Growth {
+        told: 3,
+        at: Tick::from_nanos(state.at),
+        passed: MILLISECOND,
+    });
+    let until = Tick::from_nanos(state.at + 1_000_000);
+    state.pause = Some(PauseState {
+        until: until.as_nanos(),
+        forced: 1,
+    });
+    let cost = 4;
+    state.others = Some(OthersUse {
+        cost,
+        until,
+        growth,
+    });
+    state
+}
+
+/// Collects the numbers in a value, except the version.
+#[cfg(feature = "serde")]
+fn numbers_of<'a>(value: &'a mut serde_json::Value, numbers: &mut Vec<&'a mut serde_json::Value>) {
+    match value {
+        serde_json::Value::Number(_) => numbers.push(value),
+        serde_json::Value::Array(all) => all.iter_mut().for_each(|it| numbers_of(it, numbers)),
+        serde_json::Value::Object(all) => {
+            let all = all.iter_mut().filter(|(name, _)| *name != "version");
+            all.for_each(|(_, it)| numbers_of(it, numbers));
+        }
+        _ => {}
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
@@ -110,6 +158,46 @@ proptest! {
         }
     }
 
+    /// No numbers in JSON panic, and no state that is read panics later, by itself or in a limiter.
+    #[cfg(feature = "serde")]
+    #[test]
+    fn deserialize_of_changed_numbers_is_an_error_or_a_state_that_decides(
+        changes in prop::collection::vec((0..64_usize, number()), 1..5),
+        now in prop_oneof![Just(Duration::ZERO), Just(WALL), Just(Duration::MAX)],
+    ) {
+        for algorithm in Algorithm::all().iter().copied() {
+            let mut value = serde_json::to_value(with_all_fields(algorithm)).unwrap();
+            for (at, number) in &changes {
+                let mut numbers = Vec::new();
+                numbers_of(&mut value, &mut numbers);
+                let at = at % numbers.len();
+                *numbers[at] = number.clone();
+            }
+            let Ok(mut state) = serde_json::from_value::<LimiterState>(value) else {
+                continue;
+            };
+            let quota = state.quota();
+            let clock = Clock::manual();
+            clock.advance(Duration::from_secs(1));
+            let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+            let elapsed = Duration::from_secs(changes.len() as u64);
+            let limiter = limiter.restore(&state, elapsed).unwrap();
+            for time in [now, WALL] {
+                let _ = limiter.try_acquire();
+                limiter.charge(1 << 40);
+                clock.advance(Duration::from_secs(1));
+                let _ = limiter.snapshot();
+                let _ = limiter.state();
+                let taken = state.take(quota, time, 1);
+                if let Ok(charge) = taken {
+                    state.give_back(&charge, 1, time);
+                }
+                state.charge(quota, time, 1 << 40);
+                let _ = state.due(quota, time, 1);
+            }
+        }
+    }
+
     /// The time that was spent is at most the time that has passed and the longest burst.
     #[test]
     fn take_by_two_quotas_mints_nothing(
@@ -169,7 +257,12 @@ fn take_with_a_clock_that_jumps_forth_and_back_admits_a_burst_for_each_jump_fort
             // What was charged a day later is owed now.
             assert_eq!(admits(&mut state, quota, now), 0, "{algorithm}");
             let due = state.due(quota, now, most).unwrap();
-            assert!(due <= now + 2 * quota.period(), "{algorithm}: {due:?}");
+            // A sliding window counts the previous one, too.
+            let windows = 2 + u32::from(algorithm == Algorithm::SlidingWindow);
+            assert!(
+                due <= now + windows * quota.period(),
+                "{algorithm}: {due:?}"
+            );
         }
     }
 }
@@ -200,11 +293,43 @@ fn take_in_a_window_at_an_earlier_time_keeps_the_ends_of_windows() {
         let mut state = LimiterState::new(algorithm, quota).unwrap();
         state.take(quota, begin + hour / 2, 10).unwrap();
         for earlier in [begin, begin - hour / 4, begin - hour * 7 / 4] {
-            let next = begin + hour - hour * (begin - earlier).div_duration_f64(hour).ceil() as u32;
+            let next = begin + hour - hour * (begin - earlier).div_duration_f64(hour) as u32;
             assert_eq!(state.due(quota, earlier, 1), Some(next), "{algorithm}");
             let refused = state.take(quota, earlier, 1).unwrap_err();
             assert_eq!(refused.retry_after(), Some(next - earlier), "{algorithm}");
         }
+    }
+}
+
+#[test]
+fn take_in_a_window_after_a_small_step_back_over_its_beginning_admits_nothing_more() {
+    let quota = Quota::per_hour(12);
+    let begin = quota.period() * 500_000;
+    for algorithm in [Algorithm::FixedWindow, Algorithm::TokenBucket] {
+        let mut state = LimiterState::new(algorithm, quota).unwrap();
+        let mut admitted = 0;
+        for _ in 0..5 {
+            admitted += admits(&mut state, quota, begin - MILLISECOND);
+            admitted += admits(&mut state, quota, begin + MILLISECOND);
+        }
+        assert_eq!(admitted, 2 * 12, "{algorithm}");
+        let due = state.due(quota, begin + MILLISECOND, 1);
+        assert_eq!(due, Some(begin + quota.period()), "{algorithm}");
+    }
+}
+
+/// The same tickets, at other times.
+#[test]
+fn give_back_of_a_charge_of_another_state_gives_nothing_back() {
+    for algorithm in Algorithm::all().iter().copied() {
+        let quota = Quota::per_hour(12).burst(12);
+        let most = algorithm.batch(quota).max_burst();
+        let [mut one, mut other] = [(), ()].map(|()| LimiterState::new(algorithm, quota).unwrap());
+        let charge = one.take(quota, WALL, most).unwrap();
+        let later = WALL + MILLISECOND;
+        assert_eq!(admits(&mut other, quota, later), most, "{algorithm}");
+        other.give_back(&charge, most, later);
+        assert_eq!(admits(&mut other, quota, later), 0, "{algorithm}");
     }
 }
 

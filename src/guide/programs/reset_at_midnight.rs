@@ -1,6 +1,6 @@
 use std::{error::Error, fs, io, path::Path};
 
-use jiff::{ZonedDateTime, civil::Date};
+use jiff::{SignedDuration, ZonedDateTime, civil::Date};
 use tollgate::{Algorithm, Quota, RateLimiter};
 
 /// The mails of a day.
@@ -13,7 +13,8 @@ impl Daily {
     /// Begins in the middle of a day on which so many mails were sent.
     fn of_day(now: &ZonedDateTime, sent: u64) -> Result<Self, jiff::Error> {
         let midnight = now.tomorrow()?.start_of_day()?;
-        let left = now.duration_until(&midnight).unsigned_abs();
+        // The day ends by its date, in `send`: the window must not end sooner, even if the clock is set back by an hour.
+        let left = (now.duration_until(&midnight) + SignedDuration::from_hours(1)).unsigned_abs();
         let mails = RateLimiter::new(Quota::per_day(1000)).algorithm(Algorithm::FixedWindow);
         Ok(Self {
             day: now.date(),
@@ -31,10 +32,12 @@ impl Daily {
         Ok(Self::of_day(now, sent)?)
     }
 
-    /// Stores the day, and how many mails were sent on it.
+    /// Stores the day, and how many mails were sent on it. A crash leaves the old file or the new one.
     pub(crate) fn store(&self, file: &Path) -> io::Result<()> {
         let sent = self.mails.snapshot().in_use;
-        fs::write(file, format!("{} {sent}", self.day))
+        let new = file.with_extension("new");
+        fs::write(&new, format!("{} {sent}", self.day))?;
+        fs::rename(new, file)
     }
 
     /// Sends a mail, if one is left for today.

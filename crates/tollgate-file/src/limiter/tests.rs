@@ -130,6 +130,19 @@ fn try_acquire_while_the_clock_jumps_by_a_day_ten_times_owes_at_most_a_burst_and
 }
 
 #[test]
+fn refund_after_the_file_was_replaced_gives_nothing_back() {
+    let world = World::new();
+    let quota = Quota::per_hour(12).burst(5);
+    let [one, other] = [(), ()].map(|()| world.open(quota));
+    let charge = one.try_acquire_many(5).unwrap();
+    std::fs::remove_file(world.path()).unwrap();
+    world.clock.advance(Duration::from_millis(1));
+    assert_eq!(world.exhaust(&other), 5);
+    one.refund(charge);
+    assert_eq!(world.exhaust(&other), 0);
+}
+
+#[test]
 fn refund_by_an_older_clock_than_that_of_the_latest_decision_mints_nothing() {
     let world = World::new();
     let quota = Quota::per_second(10).burst(5);
