@@ -171,7 +171,8 @@ impl<'a> TurnsInHand<'a> {
     }
 
     fn give_back(&self, index: usize, charge: Charge) {
-        self.shared.limit.counters.unused_turns(1);
+        let turns = usize::from(charge.is_turn());
+        self.shared.limit.counters.unused_turns(turns);
         self.shared.limit.limiter(index).refund_later(charge);
     }
 

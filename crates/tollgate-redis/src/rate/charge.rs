@@ -93,6 +93,8 @@ pub struct Charge {
     pub(super) cost: u64,
     pub(super) source: Source,
     pub(super) ticket: Ticket,
+    /// It was reserved, and its caller waited for it.
+    pub(super) is_turn: bool,
     /// The state of the limit at the time of the charge, by the server's clock.
     pub(super) decision: Decision,
 }
@@ -179,6 +181,7 @@ impl Charge {
             cost,
             source,
             ticket: Ticket::Store(Grant::new(rule, reply, after)),
+            is_turn: false,
             decision,
         }
     }
@@ -199,6 +202,7 @@ impl Charge {
             cost,
             source,
             ticket: Ticket::Local(Vec::new()),
+            is_turn: false,
             decision: Decision::from_parts(0, 0, Some(Duration::ZERO), Duration::ZERO, at),
         }
     }
@@ -209,6 +213,11 @@ impl Charge {
             Ticket::Store(grant) => Some([grant.position, grant.made, grant.at]),
             _ => None,
         }
+    }
+
+    /// Returns whether it was a [turn](super::RateLimiter#order).
+    pub(crate) fn is_turn(&self) -> bool {
+        self.is_turn
     }
 
     /// Returns the cost that was charged.

@@ -88,6 +88,7 @@ impl Prefetch {
         let at = Tick::from_nanos(self.at.load(Ordering::Relaxed));
         let (limit, zero) = (self.burst.load(Ordering::Relaxed), Duration::ZERO);
         Charge {
+            is_turn: false,
             cost,
             source: Source::TokenCache,
             ticket: Ticket::Cached(Tick::from_nanos(taken.closes)),

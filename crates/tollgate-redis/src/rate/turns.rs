@@ -205,7 +205,8 @@ impl Turns {
     }
 
     /// Gives a turn to a waiter.
-    pub(super) fn add(&mut self, rule: Rule, waiter: Waiter, due: Instant, charge: Charge) {
+    pub(super) fn add(&mut self, rule: Rule, waiter: Waiter, due: Instant, mut charge: Charge) {
+        charge.is_turn = true;
         self.counters.reserved_turn();
         self.rule = Some(rule);
         self.tokens = self.tokens.saturating_add(charge.cost);
@@ -419,6 +420,16 @@ mod tests {
         assert!(turns.balance(&mut queue).is_empty());
         let _ = turns.serve(&mut queue, &rule(), now + SECOND * 2);
         assert_eq!(admitted(&mut queue, &mut receivers), [1]);
+    }
+
+    #[test]
+    fn serve_admits_with_a_charge_that_is_a_turn() {
+        let now = Instant::now();
+        let (mut turns, mut queue, _receivers) = turns(&[1], now);
+        let _ = turns.serve(&mut queue, &rule(), now + SECOND);
+        let (_, answer) = queue.replies.pop().unwrap();
+        assert!(answer.unwrap().is_turn());
+        assert!(!Charge::open(1, Source::Store).is_turn());
     }
 
     #[test]
