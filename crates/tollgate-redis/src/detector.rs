@@ -118,7 +118,9 @@ pub struct Detector {
 pub struct DetectorStatistics {
     /// The cost of the calls that were recorded: the number of calls, if each costs 1.
     pub recorded: u64,
-    /// The cost of the calls that were not, because their callers were beyond the [bound](Detector::callers).
+    /// The cost of the calls that were not, because their callers were beyond the [bound](Detector::callers). Calls that
+    /// were recorded, and that a pass could not send, are recorded again; those that are beyond the bound then count here,
+    /// too, because a count never falls.
     pub unrecorded: u64,
     /// Checks that were denied, because the caller was blocked.
     pub denied: u64,
@@ -311,8 +313,14 @@ impl Detector {
             unrecorded,
             denied: self.denied.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
-            flagged: self.flagged().len() as u64,
+            flagged: self.count_flagged() as u64,
         }
+    }
+
+    fn count_flagged(&self) -> usize {
+        let now = Instant::now();
+        let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);
+        blocked.values().filter(|until| **until > now).count()
     }
 
     /// Returns the callers that are blocked in this process now, in any order.
@@ -432,7 +440,7 @@ impl fmt::Debug for Detector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Detector")
             .field("keys", &self.keys)
-            .field("flagged", &self.flagged().len())
+            .field("flagged", &self.count_flagged())
             .finish_non_exhaustive()
     }
 }
