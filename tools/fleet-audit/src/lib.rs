@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::str::FromStr;
 
 /// The arguments that were not asked for yet.
 pub struct Arguments(HashMap<String, String>);
@@ -31,14 +32,14 @@ impl Arguments {
         self.0.remove(name)
     }
 
-    /// Takes a number.
+    /// Takes a whole number.
     ///
     /// # Panics
     ///
     /// Panics if something else was given.
     #[track_caller]
     pub fn number(&mut self, name: &str, default: u64) -> u64 {
-        self.fraction(name, default as f64) as u64
+        self.parsed(name, default)
     }
 
     /// Takes a number, perhaps with a fraction.
@@ -48,11 +49,18 @@ impl Arguments {
     /// Panics if something else was given.
     #[track_caller]
     pub fn fraction(&mut self, name: &str, default: f64) -> f64 {
-        self.text(name).map_or(default, |value| {
-            value
-                .parse()
-                .unwrap_or_else(|_| panic!("{name}={value} is not a number"))
-        })
+        self.parsed(name, default)
+    }
+
+    #[track_caller]
+    fn parsed<T: FromStr>(&mut self, name: &str, default: T) -> T {
+        let Some(value) = self.text(name) else {
+            return default;
+        };
+        let Ok(number) = value.parse() else {
+            panic!("{name}={value} is not such a number");
+        };
+        number
     }
 
     /// Ends the reading.
@@ -63,5 +71,28 @@ impl Arguments {
     #[track_caller]
     pub fn end(self) {
         assert!(self.0.is_empty(), "not known: {:?}", self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(name: &str, value: &str) -> Arguments {
+        Arguments(HashMap::from([(name.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn number_is_exact() {
+        let most = u64::MAX.to_string();
+        assert_eq!(given("rate", &most).number("rate", 1), u64::MAX);
+        assert_eq!(given("hold", "0.5").fraction("hold", 1.0), 0.5);
+        assert_eq!(given("rate", "3").number("burst", 1), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "processes=-5 is not such a number")]
+    fn number_below_0_panics() {
+        given("processes", "-5").number("processes", 8);
     }
 }

@@ -66,7 +66,7 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// Returns the microseconds of a number of milliseconds, which may be a fraction.
+/// Returns the microseconds since the epoch.
 fn now() -> u64 {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     time.unwrap_or_default().as_micros() as u64
