@@ -171,17 +171,25 @@ async fn connect(
 /// The beginning of a message in the third version of the protocol.
 const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n";
 
-/// Takes the messages out of what the server has sent, and returns them. A message is in one piece: the server writes
-/// it at once, and it is short.
-fn take_messages(sent: &mut Vec<u8>) -> Vec<Vec<u8>> {
+/// Takes the messages out of what the server has sent, and returns them. An end that may be the beginning of a message
+/// is left in `rest`, because a read may cut a message.
+fn take_messages(sent: &mut Vec<u8>, rest: &mut Vec<u8>) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     let starts = |sent: &[u8]| sent.windows(MESSAGE.len()).position(|part| part == MESSAGE);
     while let Some(start) = starts(sent) {
         // Two more strings, each with its length: four lines.
-        let rest = sent[start + MESSAGE.len()..].iter().enumerate();
-        let ends = rest.filter(|(_, byte)| **byte == b'\n');
-        let end = ends.map(|(end, _)| end + 1).nth(3).unwrap();
-        messages.push(sent.drain(start..start + MESSAGE.len() + end).collect());
+        let after = start + MESSAGE.len();
+        let ends = sent[after..].iter().enumerate();
+        let mut ends = ends.filter(|(_, byte)| **byte == b'\n');
+        let Some((end, _)) = ends.nth(3) else {
+            *rest = sent.split_off(start);
+            return messages;
+        };
+        messages.push(sent.drain(start..=after + end).collect());
+    }
+    let mut begun = (1..MESSAGE.len()).rev();
+    if let Some(length) = begun.find(|length| sent.ends_with(&MESSAGE[..*length])) {
+        *rest = sent.split_off(sent.len() - length);
     }
     messages
 }
@@ -196,6 +204,7 @@ async fn pump(
 ) {
     let mut buffer = vec![0; 64 * 1024];
     let mut lost = false;
+    let mut rest = Vec::new();
     let mut late = VecDeque::<(Instant, Vec<u8>)>::new();
     loop {
         let due = late.front().map(|(due, _)| *due);
@@ -212,7 +221,8 @@ async fn pump(
         let Ok(length @ 1..) = length else {
             return;
         };
-        let mut sent = buffer[..length].to_vec();
+        let mut sent = std::mem::take(&mut rest);
+        sent.extend_from_slice(&buffer[..length]);
         let passes = watched.wait_for(|setting| setting.mode != Mode::BlackHole);
         let Ok(mode) = passes.await.map(|setting| setting.mode) else {
             return;
@@ -223,7 +233,7 @@ async fn pump(
             Mode::Delay(delay) if answers.is_some() => tokio::time::sleep(delay).await,
             Mode::DropMessages | Mode::DoubleMessages | Mode::DelayMessages(_) => {
                 if let Some(count) = answers {
-                    let messages = take_messages(&mut sent);
+                    let messages = take_messages(&mut sent, &mut rest);
                     count.fetch_add(messages.len() as u64, Ordering::Relaxed);
                     match mode {
                         Mode::DoubleMessages => {
@@ -241,6 +251,29 @@ async fn pump(
         }
         if !lost && to.write_all(&sent).await.is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn take_messages_of_a_message_in_two_reads_takes_it() {
+        let message = [MESSAGE, b"$2\r\nc0\r\n$6\r\ncalm 0\r\n"].concat();
+        let all = [b"+OK\r\n", &message[..], b":1\r\n", &message, b"+OK\r\n"].concat();
+        for cut in 0..all.len() {
+            let (mut passed, mut messages, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+            for part in [&all[..cut], &all[cut..]] {
+                let mut sent = std::mem::take(&mut rest);
+                sent.extend_from_slice(part);
+                messages.extend(take_messages(&mut sent, &mut rest));
+                passed.extend(sent);
+            }
+            assert_eq!(messages, [&message[..], &message], "{cut}");
+            assert_eq!(passed, b"+OK\r\n:1\r\n+OK\r\n", "{cut}");
+            assert!(rest.is_empty());
         }
     }
 }

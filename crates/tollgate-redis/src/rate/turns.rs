@@ -423,6 +423,16 @@ mod tests {
     }
 
     #[test]
+    fn serve_admits_with_a_charge_that_is_a_turn() {
+        let now = Instant::now();
+        let (mut turns, mut queue, _receivers) = turns(&[1], now);
+        let _ = turns.serve(&mut queue, &rule(), now + SECOND);
+        let (_, answer) = queue.replies.pop().unwrap();
+        assert!(answer.unwrap().is_turn());
+        assert!(!Charge::open(1, Source::Store).is_turn());
+    }
+
+    #[test]
     fn serve_of_a_late_turn_admits_nobody_and_its_last_waiter_returns_to_the_queue() {
         let now = Instant::now();
         let (mut turns, mut queue, mut receivers) = turns(&[1, 1, 2], now);
