@@ -144,10 +144,35 @@ impl Tat {
     }
 }
 
+/// The tick at which steps begin even after a change, if there is one. It takes as much memory as a tick.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin(i64);
+
+impl Origin {
+    /// A step that has begun goes on.
+    pub(crate) const NONE: Self = Self(i64::MIN);
+
+    pub(crate) const fn at(tick: i64) -> Self {
+        Self(tick)
+    }
+
+    pub(crate) const fn get(self) -> Option<i64> {
+        match self {
+            Self(i64::MIN) => None,
+            Self(tick) => Some(tick),
+        }
+    }
+}
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
 /// The state of a rule that decides by its backlog.
 pub(crate) struct Gcra {
-    /// The tick at which steps begin even after a change; `None` if a step that has begun goes on.
-    pub(super) origin: Option<i64>,
+    pub(super) origin: Origin,
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
@@ -156,11 +181,11 @@ pub(crate) struct Gcra {
 }
 
 impl Gcra {
-    pub(crate) fn new(promise: &Promise, origin: Option<i64>) -> Self {
+    pub(crate) fn new(promise: &Promise, origin: Origin) -> Self {
         Self {
             origin,
             ..Self::of_word(
-                promise.params().starting(origin.unwrap_or(0)),
+                promise.params().starting(origin.get().unwrap_or(0)),
                 Tat::from_units(0),
                 Tat::from_units(0),
             )
@@ -171,7 +196,7 @@ impl Gcra {
     /// may be beyond the burst.
     pub(crate) fn of_word(params: Params, tat: Tat, overdrawn: Tat) -> Self {
         Self {
-            origin: Some(params.start),
+            origin: Origin::at(params.start),
             params,
             tat,
             refunds: Refunds::default(),
@@ -189,7 +214,7 @@ impl Gcra {
     ) -> Self {
         let (params, tat) = (promise.params().starting(start), Tat::from_units(end));
         let mut rule = Self {
-            origin: None,
+            origin: Origin::NONE,
             ..Self::of_word(params, tat, Tat::from_units(0))
         };
         rule.refunds.total = refunded;
@@ -218,7 +243,7 @@ impl Gcra {
     /// Makes steps begin at this tick from now on, and after every change. The number of units that are owed stays.
     pub(super) fn align(&mut self, origin: i64, now: Tick) {
         let owed = self.tat.backlog_at(self.params.units_at(now));
-        self.origin = Some(origin);
+        self.origin = Origin::at(origin);
         if self.params.is_stepped() {
             self.params = self.params.starting(origin);
             self.tat = Tat::from_units(self.params.units_at(now).saturating_add(owed));
@@ -352,7 +377,7 @@ impl Rule for Gcra {
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after
         // the change.
-        let begun = match self.origin {
+        let begun = match self.origin.get() {
             Some(origin) => origin,
             None if old.is_stepped() => old.step_begun(now),
             None => clamped(now) as i64,
@@ -378,7 +403,7 @@ impl Rule for Gcra {
             None => (now_nanos + 1).saturating_sub(end).div_ceil(period),
         };
         let next = end + windows * period;
-        if self.origin.is_none() && next > now_nanos && next >= own.saturating_sub(earlier) {
+        if self.origin == Origin::NONE && next > now_nanos && next >= own.saturating_sub(earlier) {
             let spent = self.tat.backlog_at(passed);
             self.params = params.starting(next as i64 - period as i64);
             let tat = Tat::from_units(self.params.units_at(now) + spent);

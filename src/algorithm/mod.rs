@@ -24,7 +24,7 @@ mod sliding_window;
 mod state;
 
 pub use self::choice::{Algorithm, AlgorithmError};
-pub(crate) use self::gcra::{Gcra, Tat};
+pub(crate) use self::gcra::{Gcra, Origin, Tat};
 pub(crate) use self::ledger::{HeldCharge, Ledger};
 pub(crate) use self::params::{LAST_TICK, MAX_TAT, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;

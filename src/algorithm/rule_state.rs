@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::choice::Algorithm;
-use super::gcra::{Gcra, Tat};
+use super::gcra::{Gcra, Origin, Tat};
 use super::params::{Params, clamped, tick_or_never};
 use super::promise::Promise;
 use super::refunds::Refunds;
@@ -26,7 +26,7 @@ pub(crate) enum RuleState {
 impl RuleState {
     /// Creates a rule without charges. With an `origin`, windows
     /// begin at multiples of their length since that tick, even after the quota has changed.
-    pub(crate) fn new(algorithm: Algorithm, quota: Quota, origin: Option<i64>) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, origin: Origin) -> Self {
         let promise = &algorithm.promise(quota);
         match algorithm {
             Algorithm::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(promise)),
@@ -330,7 +330,7 @@ mod tests {
         let [now, before] = [100, 50].map(|secs| Tick::from_nanos(secs * 1_000_000_000));
         for &algorithm in Algorithm::all() {
             let quota = Quota::per_second(10).burst(10);
-            let mut rule = RuleState::new(algorithm, quota, None);
+            let mut rule = RuleState::new(algorithm, quota, Origin::NONE);
             rule.lock(rule.tat());
             let capacity = rule.capacity();
             rule.charge(now, capacity);
@@ -349,7 +349,7 @@ mod tests {
         let keep = QuotaChange::KeepSpent;
         for &algorithm in Algorithm::all() {
             let quota = |count| Quota::per_second(count).burst(count);
-            let mut rule = RuleState::new(algorithm, quota(50), None);
+            let mut rule = RuleState::new(algorithm, quota(50), Origin::NONE);
             rule.lock(rule.tat());
             let capacity = rule.capacity();
             rule.charge(now, capacity);

@@ -255,6 +255,8 @@ impl SlidingLog {
     /// ring for a tick of the clock.
     pub(crate) fn advance(&mut self, now: u64) -> u64 {
         if self.bias > 0 && now >= self.period {
+            // The charges that are ahead take the places of the forgotten ones, one period later.
+            self.settle(self.biased(now));
             let bias = std::mem::take(&mut self.bias);
             let total = self.total();
             let since =

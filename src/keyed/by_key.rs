@@ -62,7 +62,7 @@ const DEFAULT_KEYS: usize = 100_000;
 ///   limiter is dropped when the key owes nothing: by later calls that wait or insert a key
 ///   (each checks two such limiters in turn), or by [`shrink`](Self::shrink);
 /// - for a rate on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes), about
-///   900 bytes for each key, and 720 for each runtime that uses the key.
+///   1,000 bytes for each key, and 750 for each runtime that uses the key.
 ///
 /// # Hashing
 ///

@@ -11,7 +11,7 @@ use super::acquire::Limiter;
 use super::limiter::RateLimiter;
 use super::runtimes::States;
 use super::shared::Shared;
-use crate::algorithm::{Ledger, QuotaChange, Restored, Tat};
+use crate::algorithm::{Ledger, Origin, QuotaChange, Restored, Tat};
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::Tick;
@@ -26,7 +26,7 @@ impl RateLimiter {
     /// Panics after the first use.
     #[track_caller]
     pub(crate) const fn aligned(mut self) -> Self {
-        self.config.origin = Some(0);
+        self.config.origin = Origin::at(0);
         self.unused()
     }
 
@@ -125,7 +125,7 @@ mod tests {
         pattern.promote(Ledger::new(
             Algorithm::Gcra,
             quota,
-            Some(0),
+            Origin::at(0),
             fresh_generation(),
         ))
     }

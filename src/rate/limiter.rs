@@ -14,7 +14,9 @@ use super::options::{Config, MissedTickBehavior, Oversize};
 use super::reservation::Reservation;
 use super::runtimes::States;
 use super::shared::{Decided, Shared};
-use crate::algorithm::{Algorithm, Ledger, LimiterState, QuotaChange, RestoreError, Restored};
+use crate::algorithm::{
+    Algorithm, Ledger, LimiterState, Origin, QuotaChange, RestoreError, Restored,
+};
 use crate::error::AcquireError;
 use crate::first_use::FirstUse;
 use crate::quota::Quota;
@@ -205,7 +207,7 @@ impl RateLimiter {
                 max_waiters: usize::MAX,
                 jitter: Duration::ZERO,
                 max_hold: u64::MAX,
-                origin: None,
+                origin: Origin::NONE,
             },
             states: OnceLock::new(),
             first_use: FirstUse::ahead(),

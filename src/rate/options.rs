@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Origin};
 use crate::error::AcquireError;
 use crate::time::{Clock, Home, Tick, wait_for};
 
@@ -55,7 +55,7 @@ pub(crate) struct Config {
     pub(super) max_hold: u64,
     /// Set for a limiter among many: their windows all begin at multiples of their length since this tick, even
     /// after the length changes.
-    pub(crate) origin: Option<i64>,
+    pub(crate) origin: Origin,
 }
 
 impl Config {

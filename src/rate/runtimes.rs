@@ -42,7 +42,7 @@ pub(super) struct Runtimes {
     /// The last change of the quota.
     set: (Quota, QuotaChange),
     /// The state with which every other one begins.
-    restored: Option<Restored>,
+    restored: Option<Box<Restored>>,
     closed: bool,
     states: Vec<Arc<Shared>>,
 }
@@ -66,7 +66,7 @@ impl States {
             let quota = outside.queue().ledger.quota();
             Arc::new(Mutex::new(Runtimes {
                 set: (quota, config.algorithm.on_change()),
-                restored,
+                restored: restored.map(Box::new),
                 closed: false,
                 states: Vec::with_capacity(1),
             }))
@@ -91,7 +91,7 @@ impl States {
             .extract_if(.., |it| it.config.clock.has_ended());
         let ended: Vec<_> = ended.collect();
         let config = self.outside.config.bound(Some(home));
-        let state = Shared::new(locked.set, locked.restored.as_ref(), config);
+        let state = Shared::new(locked.set, locked.restored.as_deref(), config);
         if locked.closed {
             Locked::new(&state).lock().close();
         }

@@ -548,3 +548,32 @@ fn restore_on_tokio_time_begins_each_runtime_with_the_state() {
     }
     assert!(limiter.try_acquire().is_err());
 }
+
+/// What is ahead takes the places of charges from before the epoch of the new clock, one period after them.
+#[test]
+fn charge_after_a_restart_of_a_log_with_an_overdraft_waits_as_long_as_without_it() {
+    let quota = Quota::per_second(10).burst(10);
+    let log = |clock: &ManualClock| {
+        RateLimiter::new(quota)
+            .algorithm(Algorithm::SlidingLog)
+            .clock(clock)
+    };
+    let (old, new) = (Clock::manual(), Clock::manual());
+    let before = log(&old);
+    before.charge(20);
+    old.advance(Duration::from_millis(10));
+    let state = before.state();
+    let after = log(&new).restore(&state, Duration::ZERO).unwrap();
+    for _ in 0..30 {
+        old.advance(Duration::from_millis(50));
+        new.advance(Duration::from_millis(50));
+        for limiter in [&before, &after] {
+            limiter.charge(0);
+        }
+        let seen = [&before, &after].map(|it| {
+            let [one, ten] = [1, 10].map(|n| it.peek_many(n).retry_after);
+            (it.snapshot().available, one, ten)
+        });
+        assert_eq!(seen[0], seen[1]);
+    }
+}

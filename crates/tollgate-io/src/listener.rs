@@ -86,7 +86,10 @@ impl Accept for tokio::net::UnixListener {
 ///
 /// A listener that waits for a connection holds the permit of the next one, so a semaphore of `n` permits allows
 /// `n` open connections, and shows one more permit in use than there are connections. Dropping the listener rolls it
-/// back: drop it before [`wait_idle`](tollgate::Semaphore::wait_idle). The
+/// back: drop it before [`wait_idle`](tollgate::Semaphore::wait_idle). Each listener holds one, also of a throttle that
+/// several share. A rate limiter is charged when the listener begins to wait, and time pays that off: after a quiet time it
+/// accepts one connection more than the burst at once. [`accept_or_close`](Self::accept_or_close) holds nothing while it waits, and
+/// enters when a connection has come, as an adaptive limit needs it, which measures from its permit on. The
 /// permit of a connection returns when the [`Connection`] is dropped, after the connection is closed.
 ///
 /// # Examples

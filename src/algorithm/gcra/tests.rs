@@ -29,7 +29,7 @@ const RATES: [(u64, u64); 12] = [
 
 fn rule((count, period): (u64, u64), burst: u64) -> Gcra {
     let quota = Quota::new(count, Duration::from_nanos(period)).burst(burst);
-    Gcra::new(&Algorithm::Gcra.promise(quota), None)
+    Gcra::new(&Algorithm::Gcra.promise(quota), Origin::NONE)
 }
 
 /// Checks that the charges from each one to each later one are at most the burst, and the rate

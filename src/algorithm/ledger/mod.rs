@@ -29,7 +29,7 @@ use self::others::Others;
 pub(super) use self::others::{Growth, OthersUse};
 use self::paused::Paused;
 use super::choice::Algorithm;
-use super::gcra::{Gcra, Tat};
+use super::gcra::{Gcra, Origin, Tat};
 use super::params::Params;
 use super::quota_change::QuotaChange;
 use super::rule::{Receipt, fresh_generation};
@@ -63,12 +63,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Creates a ledger without charges. With an `origin`, windows
     /// begin at multiples of their length since that tick, even after the quota has changed.
-    pub(crate) fn new(
-        algorithm: Algorithm,
-        quota: Quota,
-        origin: Option<i64>,
-        generation: u64,
-    ) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, origin: Origin, generation: u64) -> Self {
         let rule = RuleState::new(algorithm, quota, origin);
         Self::of_rule(algorithm, rule, quota, generation)
     }
@@ -449,7 +444,7 @@ mod tests {
     #[test]
     fn is_ahead_of_a_tick_in_a_pause_is_false() {
         let quota = Quota::per_second(10).burst(5);
-        let mut ledger = Ledger::new(Algorithm::Gcra, quota, None, 1);
+        let mut ledger = Ledger::new(Algorithm::Gcra, quota, Origin::NONE, 1);
         let [now, end] = [1, 60_000_000_000].map(Tick::from_nanos);
         ledger.pause(end.saturating_since(now), now);
         assert!(!ledger.is_ahead_of(now));
@@ -462,7 +457,12 @@ mod tests {
 
     #[test]
     fn pause_beside_the_use_by_others_spends_no_more_than_the_burst() {
-        let mut ledger = Ledger::new(Algorithm::SlidingLog, Quota::per_second(10), None, 1);
+        let mut ledger = Ledger::new(
+            Algorithm::SlidingLog,
+            Quota::per_second(10),
+            Origin::NONE,
+            1,
+        );
         ledger.lock(ledger.word());
         let [now, end] = [5_000, 5_500].map(|millis| Tick::from_nanos(millis * 1_000_000));
         let charge = ledger.charge(now, 1);

@@ -5,6 +5,7 @@
 use super::Ledger;
 use super::others::Others;
 use super::paused::Paused;
+use crate::algorithm::gcra::Origin;
 use crate::algorithm::params::tick_or_never;
 use crate::algorithm::rule_state::RuleState;
 use crate::algorithm::state::{LimiterState, PauseState, Restored};
@@ -69,14 +70,14 @@ impl Ledger {
     pub(crate) fn restored(
         restored: &Restored,
         (quota, how): (Quota, QuotaChange),
-        origin: Option<i64>,
+        origin: Origin,
         now: Tick,
         generation: u64,
     ) -> Self {
         let mut ledger = Self::of_state(&restored.state);
         ledger.generation = generation;
         ledger.shift(restored.shift_to(now), now);
-        if let Some(origin) = origin {
+        if let Some(origin) = origin.get() {
             ledger.rule.align(origin, now);
         }
         ledger.advance(now);

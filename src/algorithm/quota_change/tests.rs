@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::choice::Algorithm;
+use super::super::gcra::Origin;
 use super::super::rule_state::RuleState;
 use super::*;
 use crate::quota::Quota;
@@ -23,7 +24,7 @@ struct World {
 
 impl World {
     fn new(algorithm: Algorithm, quota: Quota) -> Self {
-        let mut rule = RuleState::new(algorithm, quota, None);
+        let mut rule = RuleState::new(algorithm, quota, Origin::NONE);
         rule.lock(rule.tat());
         Self {
             algorithm,

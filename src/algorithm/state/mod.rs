@@ -25,6 +25,7 @@ use std::time::Duration;
 
 pub use self::error::RestoreError;
 use super::choice::{Algorithm, AlgorithmError};
+use super::gcra::Origin;
 use super::ledger::{Ledger, MOST_REFUNDED, OthersUse};
 use super::params::{LAST_TICK, MAX_TAT};
 use super::rule::Receipt;
@@ -214,7 +215,7 @@ impl LimiterState {
             is_valid,
             "a window must end in more than 0s and at most 2^58 ns, not in {left:?}"
         );
-        let mut ledger = Ledger::new(algorithm, quota, None, 1);
+        let mut ledger = Ledger::new(algorithm, quota, Origin::NONE, 1);
         ledger.charge(Tick::default(), used);
         let mut state = ledger.state(Tick::default());
         if let Owed::Backlog { start, .. } = &mut state.owed {
@@ -233,7 +234,7 @@ impl LimiterState {
     /// Returns an error if the quota does not fit the algorithm, see [`check`](Algorithm::check).
     pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, AlgorithmError> {
         algorithm.check(quota)?;
-        Ok(Ledger::new(algorithm, quota, None, 1).state(Tick::default()))
+        Ok(Ledger::new(algorithm, quota, Origin::NONE, 1).state(Tick::default()))
     }
 
     /// Returns the algorithm.

@@ -86,7 +86,7 @@ impl Rates {
     fn quota_params(&self, quota: Quota) -> QuotaParams {
         let config = &self.pattern.config;
         let params = config.algorithm.promise(quota).params();
-        let params = params.starting(config.origin.unwrap_or(0));
+        let params = params.starting(config.origin.get().unwrap_or(0));
         QuotaParams { quota, params }
     }
 

@@ -11,7 +11,7 @@ use super::super::Keyed;
 use super::super::kind::KeyLimit;
 use super::slot::RateSlot;
 use crate::RateLimiter;
-use crate::algorithm::{Ledger, LimiterState, RestoreError, fresh_generation};
+use crate::algorithm::{Ledger, LimiterState, Origin, RestoreError, fresh_generation};
 use crate::time::Tick;
 
 /// The states of all keys.
@@ -94,7 +94,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
         let now = self.pattern.config.clock.now();
         if let Some((_, last)) = states.iter().max_by_key(|(_, state)| state.read_at()) {
             let last = last.restored(algorithm, elapsed)?;
-            self.pattern.config.origin = Some(last.origin_at(now));
+            self.pattern.config.origin = Origin::at(last.origin_at(now));
         }
         let mut found = Vec::with_capacity(states.len());
         for (key, state) in states {
