@@ -443,7 +443,7 @@ impl RateLimiter {
     /// `elapsed` is time on the wall: read the wall clock just after [`state`](Self::state), store that time with the
     /// state, and read it again just before `restore`. If the time went back in between, pass zero: then the limiter
     /// owes more, never less. Everything is exact to the nanosecond, except that a quota whose token is not a whole
-    /// number of nanoseconds may be due a nanosecond later on a clock with another epoch.
+    /// number of nanoseconds may be due a nanosecond later, or sooner, on a clock with another epoch.
     ///
     /// If this limiter has another quota, the spent part carries over like in [`set_quota`](Self::set_quota). Windows
     /// end when they would have ended, and a [pause](Self::pause_for) goes on. Waiters are not restored, and earlier
