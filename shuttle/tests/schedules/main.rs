@@ -53,7 +53,7 @@ impl Subject for Arc<Semaphore> {
     }
 
     fn throttle(&self, _: u32, cost: u32) -> Self::Throttle {
-        Self::clone(self).cost_owned(cost)
+        Self::clone(self).cost_owned(cost.into())
     }
 
     fn end(&self, _: u32, mut permit: PermitOf<Self>) {
@@ -154,7 +154,7 @@ impl Subject for Slots {
     }
 
     fn throttle(&self, key: u32, cost: u32) -> Self::Throttle {
-        Self::clone(self).key_owned(key).cost(cost)
+        Self::clone(self).key_owned(key).cost(cost.into())
     }
 
     fn change(&self) {
