@@ -145,7 +145,7 @@ impl Tat {
 }
 
 /// The tick at which steps begin even after a change, if there is one. It takes as much memory as a tick.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Origin(i64);
 
 impl Origin {
@@ -164,15 +164,10 @@ impl Origin {
     }
 }
 
-impl std::fmt::Debug for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.get().fmt(f)
-    }
-}
-
 /// The state of a rule that decides by its backlog.
 pub(crate) struct Gcra {
-    pub(super) origin: Origin,
+    /// Whether steps begin at multiples of their length since `params.start` even after a change.
+    pub(super) aligned: bool,
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
@@ -183,7 +178,7 @@ pub(crate) struct Gcra {
 impl Gcra {
     pub(crate) fn new(promise: &Promise, origin: Origin) -> Self {
         Self {
-            origin,
+            aligned: origin.get().is_some(),
             ..Self::of_word(
                 promise.params().starting(origin.get().unwrap_or(0)),
                 Tat::from_units(0),
@@ -196,7 +191,7 @@ impl Gcra {
     /// may be beyond the burst.
     pub(crate) fn of_word(params: Params, tat: Tat, overdrawn: Tat) -> Self {
         Self {
-            origin: Origin::at(params.start),
+            aligned: true,
             params,
             tat,
             refunds: Refunds::default(),
@@ -214,7 +209,7 @@ impl Gcra {
     ) -> Self {
         let (params, tat) = (promise.params().starting(start), Tat::from_units(end));
         let mut rule = Self {
-            origin: Origin::NONE,
+            aligned: false,
             ..Self::of_word(params, tat, Tat::from_units(0))
         };
         rule.refunds.total = refunded;
@@ -222,8 +217,8 @@ impl Gcra {
         rule
     }
 
-    /// Moves the state along the time by this number of nanoseconds, to a tick. If nanoseconds are no whole units, a
-    /// part of a unit more is owed.
+    /// Moves the state along the time by this number of nanoseconds, to a tick. If nanoseconds are no whole
+    /// units, a part of a unit more is owed.
     pub(super) fn shift(&mut self, by: i64, now: Tick) {
         let (params, nanos) = (&self.params, Tick::from_nanos(by.unsigned_abs()));
         if params.is_stepped() {
@@ -243,7 +238,7 @@ impl Gcra {
     /// Makes steps begin at this tick from now on, and after every change. The number of units that are owed stays.
     pub(super) fn align(&mut self, origin: i64, now: Tick) {
         let owed = self.tat.backlog_at(self.params.units_at(now));
-        self.origin = Origin::at(origin);
+        self.aligned = true;
         if self.params.is_stepped() {
             self.params = self.params.starting(origin);
             self.tat = Tat::from_units(self.params.units_at(now).saturating_add(owed));
@@ -377,10 +372,10 @@ impl Rule for Gcra {
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after
         // the change.
-        let begun = match self.origin.get() {
-            Some(origin) => origin,
-            None if old.is_stepped() => old.step_begun(now),
-            None => clamped(now) as i64,
+        let begun = match old.is_stepped() {
+            _ if self.aligned => old.start,
+            false => clamped(now) as i64,
+            true => old.step_begun(now),
         };
         self.params = params.starting(begun);
         self.tat = self.tat.carry(how, &old, &self.params, now);
@@ -403,7 +398,7 @@ impl Rule for Gcra {
             None => (now_nanos + 1).saturating_sub(end).div_ceil(period),
         };
         let next = end + windows * period;
-        if self.origin == Origin::NONE && next > now_nanos && next >= own.saturating_sub(earlier) {
+        if !self.aligned && next > now_nanos && next >= own.saturating_sub(earlier) {
             let spent = self.tat.backlog_at(passed);
             self.params = params.starting(next as i64 - period as i64);
             let tat = Tat::from_units(self.params.units_at(now) + spent);

@@ -24,8 +24,8 @@ pub(crate) enum RuleState {
 }
 
 impl RuleState {
-    /// Creates a rule without charges. With an `origin`, windows
-    /// begin at multiples of their length since that tick, even after the quota has changed.
+    /// Creates a rule without charges. With an `origin`, windows begin at multiples of their
+    /// length since that tick, even after the quota has changed.
     pub(crate) fn new(algorithm: Algorithm, quota: Quota, origin: Origin) -> Self {
         let promise = &algorithm.promise(quota);
         match algorithm {

@@ -81,8 +81,8 @@ pub(crate) struct SlidingLog {
     floor: u64,
     /// The number of charges that still wait for a free slot.
     ahead: u64,
-    /// The time by which the ticks of the ring are ahead of those of the clock, because there are charges from before the
-    /// epoch of the clock. Until it is 0, the ring stays locked.
+    /// The time by which the ticks of the ring are ahead of those of the clock, because there are charges from
+    /// before the epoch of the clock. Until it is 0, the ring stays locked.
     bias: u64,
     /// Charges without a slot since the log became shorter; rising.
     older: Vec<u64>,

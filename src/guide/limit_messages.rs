@@ -59,8 +59,9 @@
 //!
 //! # Batches
 //!
-//! "Up to 100 records, or what came in 100 ms, but at most 5 batches a second": the stream collects, and the limiter counts
-//! batches. While a batch waits for the rate, records wait in the stream, and the next batch is larger.
+//! "Up to 100 records, or what came in 100 ms, but at most 5 batches a second": the stream collects, and the
+//! limiter counts batches. While a batch waits for the rate, records wait in the stream, and the next batch is
+//! larger.
 //!
 //! ```toml
 //! [dependencies]
@@ -83,8 +84,9 @@
 //! - *Close the connection instead*: [`try_acquire`](crate::RateLimiter::try_acquire), and a close frame with the code
 //!   1008 if it fails.
 //! - *Large messages cost more*: `limit.acquire_many(bytes)` of a quota of
-//!   [bytes](crate::Quota::bytes_per_second), or `records.for_each_limited_by(limit, |record| bytes, handle)`. With slots too, in front of which is a fair queue or a sink:
-//!   [`all((per_call(\&slots), \&bytes)).weighted()`](crate::throttle::All::weighted).
+//!   [bytes](crate::Quota::bytes_per_second), or `records.for_each_limited_by(limit, |record| bytes, handle)`.
+//!   With slots too, in front of which is a fair queue or a sink:
+//!   [`all((per_call(&slots), &bytes)).weighted()`](crate::throttle::All::weighted).
 //! - *A limit for each user, not for each connection*: [a key](super::per_tenant_limits), made for the user when
 //!   the connection is accepted.
 //! - *Messages that are sent*: `sink.limited(&limiter, |message| 1)`, of [`tollgate_io::stream::LimitSinkExt`].

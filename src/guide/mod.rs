@@ -84,7 +84,8 @@
 //!
 //! Everywhere:
 //!
-//! 13. [A quota that resets at midnight](reset_at_midnight): windows of a time zone, and limits that go on after a restart.
+//! 13. [A quota that resets at midnight](reset_at_midnight): windows of a time zone, and limits that go on
+//!     after a restart.
 //! 14. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
 //! 15. [Test code that waits](test_code_that_waits): exact times, without sleeping.
 //! 16. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too

@@ -62,7 +62,7 @@ const DEFAULT_KEYS: usize = 100_000;
 ///   limiter is dropped when the key owes nothing: by later calls that wait or insert a key
 ///   (each checks two such limiters in turn), or by [`shrink`](Self::shrink);
 /// - for a rate on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes), about
-///   1,000 bytes for each key, and 750 for each runtime that uses the key.
+///   900 bytes for each key, and 720 for each runtime that uses the key.
 ///
 /// # Hashing
 ///
@@ -163,8 +163,8 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
 /// The limit that a [`Keyed`](crate::Keyed) has for each key: a [`RateLimiter`](crate::RateLimiter),
 /// a [`Semaphore`](crate::Semaphore) or a [`Gate`](crate::Gate).
 ///
-/// Its permit is a [`Charge`](crate::rate::Charge), an [`OwnedPermit`](crate::semaphore::OwnedPermit) or `()`. Only this
-/// crate implements it.
+/// Its permit is a [`Charge`](crate::rate::Charge), an [`OwnedPermit`](crate::semaphore::OwnedPermit) or `()`.
+/// Only this crate implements it.
 pub trait Kind: Settle {}
 
 impl<T: Settle> Kind for T {}

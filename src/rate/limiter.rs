@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::locked::Locked;
-use super::options::{Config, MissedTickBehavior, Oversize};
+use super::options::{Config, MissedTickBehavior, Oversize, nanos_of};
 use super::reservation::Reservation;
 use super::runtimes::States;
 use super::shared::{Decided, Shared};
@@ -205,7 +205,7 @@ impl RateLimiter {
                 oversize: Oversize::Refuse,
                 makes_up: None,
                 max_waiters: usize::MAX,
-                jitter: Duration::ZERO,
+                jitter: 0,
                 max_hold: u64::MAX,
                 origin: Origin::NONE,
             },
@@ -369,7 +369,7 @@ impl RateLimiter {
     #[must_use]
     #[track_caller]
     pub const fn jitter(mut self, max: Duration) -> Self {
-        self.config.jitter = max;
+        self.config.jitter = nanos_of(max);
         self.unused()
     }
 
@@ -403,9 +403,7 @@ impl RateLimiter {
     #[must_use]
     #[track_caller]
     pub const fn max_hold(mut self, longest: Duration) -> Self {
-        let nanos = longest.as_nanos();
-        let most = u64::MAX as u128;
-        self.config.max_hold = if nanos < most { nanos as u64 } else { u64::MAX };
+        self.config.max_hold = nanos_of(longest);
         self.unused()
     }
 
@@ -437,22 +435,23 @@ impl RateLimiter {
 
 /// Going on from an earlier state. These come last: they read the limiter's clock, so they count as its first use.
 impl RateLimiter {
-    /// Begins with the [state](Self::state) of another limiter, which was read `elapsed` ago, for example by the program
-    /// before it was started again. The limiter then decides like one that was never stopped.
+    /// Begins with the [state](Self::state) of another limiter, which was read `elapsed` ago, for example by
+    /// the program before it was started again. The limiter then decides like one that was never stopped.
     ///
-    /// `elapsed` is time on the wall: read the wall clock just after [`state`](Self::state), store that time with the
-    /// state, and read it again just before `restore`. If the time went back in between, pass zero: then the limiter
-    /// owes more, never less. Everything is exact to the nanosecond, except that a quota whose token is not a whole
-    /// number of nanoseconds may be due a nanosecond later, or sooner, on a clock with another epoch.
+    /// `elapsed` is time on the wall: read the wall clock just after [`state`](Self::state), store that time
+    /// with the state, and read it again just before `restore`. If the time went back in between, pass zero:
+    /// then the limiter owes more, never less. Everything is exact to the nanosecond, except that a quota whose
+    /// token is not a whole number of nanoseconds may be due a nanosecond later, or sooner, on a clock with
+    /// another epoch.
     ///
-    /// If this limiter has another quota, the spent part carries over like in [`set_quota`](Self::set_quota). Windows
-    /// end when they would have ended, and a [pause](Self::pause_for) goes on. Waiters are not restored, and earlier
-    /// charges cannot be refunded. On [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes) the state
-    /// of each runtime begins with it, at the first use in that runtime: the time between this call and that use does
-    /// not count as passed.
+    /// If this limiter has another quota, the spent part carries over like in [`set_quota`](Self::set_quota).
+    /// Windows end when they would have ended, and a [pause](Self::pause_for) goes on. Waiters are not
+    /// restored, and earlier charges cannot be refunded. On [tokio's
+    /// time](crate::Clock#limiters-that-are-used-in-several-runtimes) the state of each runtime begins with it,
+    /// at the first use in that runtime: the time between this call and that use does not count as passed.
     ///
-    /// A [log](Algorithm::SlidingLog) takes its lock for every call as long as charges count that are older than its
-    /// clock, at most for a period after the clock has begun.
+    /// A [log](Algorithm::SlidingLog) takes its lock for every call as long as charges count that are older
+    /// than its clock, at most for a period after the clock has begun.
     ///
     /// # Errors
     ///
@@ -490,18 +489,19 @@ impl RateLimiter {
         Ok(Self { states, ..this })
     }
 
-    /// Begins in a window that ends in `left` and of which `used` was used: in the middle of a day, for example. For
-    /// [`FixedWindow`](Algorithm::FixedWindow), [`TokenBucket`](Algorithm::TokenBucket), whose next batch comes then,
-    /// and [`SubInterval`](Algorithm::SubInterval), whose window is a part of the period.
+    /// Begins in a window that ends in `left` and of which `used` was used: in the middle of a day, for
+    /// example. For [`FixedWindow`](Algorithm::FixedWindow), [`TokenBucket`](Algorithm::TokenBucket), whose
+    /// next batch comes then, and [`SubInterval`](Algorithm::SubInterval), whose window is a part of the
+    /// period.
     ///
-    /// `left` may be longer than the window, as on a day of 25 hours. The next windows have the length of the quota.
-    /// See [a quota that resets at midnight](crate::guide::reset_at_midnight). On tokio's time, `left` counts from the
-    /// first use in each runtime, as in [`restore`](Self::restore).
+    /// `left` may be longer than the window, as on a day of 25 hours. The next windows have the length of the
+    /// quota. See [a quota that resets at midnight](crate::guide::reset_at_midnight). On tokio's time, `left`
+    /// counts from the first use in each runtime, as in [`restore`](Self::restore).
     ///
     /// # Panics
     ///
-    /// Panics after the first use; if the algorithm is another one; and if `left` is zero or more than 2^58 nanoseconds,
-    /// about nine years. An option after it panics, too.
+    /// Panics after the first use; if the algorithm is another one; and if `left` is zero or more than 2^58
+    /// nanoseconds, about nine years. An option after it panics, too.
     ///
     /// # Examples
     ///
@@ -978,14 +978,16 @@ impl RateLimiter {
         self.here(|state| state.queue().closed)
     }
 
-    /// Returns the state of the limiter as a value, at one moment: what is owed to it, exactly. It can be stored, and
+    /// Returns the state of the limiter as a value, at one moment: what is owed to it, exactly. It can be
+    /// stored, and
     /// [`restore`](Self::restore) begins another limiter with it, for example after a restart of the program.
     ///
-    /// Its times are those of this limiter's clock, so give it to `restore` only. A state that decides by itself begins
-    /// with [`LimiterState::new`].
+    /// Its times are those of this limiter's clock, so give it to `restore` only. A state that decides by
+    /// itself begins with [`LimiterState::new`].
     ///
-    /// Waiters are not in it; what is charged to them already is. A [hold](Self::hold) that is open counts as if it had
-    /// been dropped now, for its whole cost. Charges from before cannot be refunded in the other limiter.
+    /// Waiters are not in it; what is charged to them already is. A [hold](Self::hold) that is open counts as
+    /// if it had been dropped now, for its whole cost. Charges from before cannot be refunded in the other
+    /// limiter.
     ///
     /// On [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes) it is the state of the current
     /// runtime. In a [log](Algorithm::SlidingLog) this takes a time that is linear in the count.

@@ -50,7 +50,8 @@ pub(crate) struct Config {
     /// which the rule chooses.
     pub(super) makes_up: Option<u64>,
     pub(crate) max_waiters: usize,
-    pub(super) jitter: Duration,
+    /// The most nanoseconds of a random delay.
+    pub(super) jitter: u64,
     /// The nanoseconds after which a hold ends by itself.
     pub(super) max_hold: u64,
     /// Set for a limiter among many: their windows all begin at multiples of their length since this tick, even
@@ -83,7 +84,7 @@ impl Config {
     /// Returns the error of a call that is refused until `due`.
     pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
         match self.jitter {
-            Duration::ZERO => AcquireError::limited_until(due, now),
+            0 => AcquireError::limited_until(due, now),
             _ => AcquireError::limited(self.jittered(wait_for(due, now))),
         }
     }
@@ -91,9 +92,22 @@ impl Config {
     /// Adds the random delay, if one was set.
     pub(crate) fn jittered(&self, after: Duration) -> Duration {
         match self.jitter {
-            Duration::ZERO => after,
-            jitter => after.saturating_add(jitter.mul_f64(fraction())),
+            0 => after,
+            jitter => {
+                let delay = (jitter as f64 * fraction()) as u64;
+                after.saturating_add(Duration::from_nanos(delay.min(jitter)))
+            }
         }
+    }
+}
+
+/// Returns the nanoseconds of a duration, and the most that there can be for a longer one.
+pub(super) const fn nanos_of(duration: Duration) -> u64 {
+    let nanos = duration.as_nanos();
+    if nanos < u64::MAX as u128 {
+        nanos as u64
+    } else {
+        u64::MAX
     }
 }
 

@@ -116,7 +116,7 @@ impl Shared {
             ledger.unlock();
         }
         let ring = ledger.ring().map(Arc::clone);
-        let counter = config.clock.counter().filter(|_| config.jitter.is_zero());
+        let counter = config.clock.counter().filter(|_| config.jitter == 0);
         let queue = QueueState::new(ledger);
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             state,

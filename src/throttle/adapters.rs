@@ -108,10 +108,10 @@ pub trait Inspect: Throttle {
 
 /// A throttle whose limit adapts to the outcomes of calls.
 ///
-/// It is implemented for references and `Shared`s of the [`AdaptiveSemaphore`] and the [`AdaptiveRate`] of the crate
-/// `tollgate-adaptive`, for `Option`s of these, for these behind a [gate](super::Gated) or [per call](super::PerCall),
-/// `Observed` or in a `Shadow` of the crate [`tollgate-observe`], and for [classes](crate::fair::ClassHandle) of a queue in
-/// front of them.
+/// It is implemented for references and `Shared`s of the [`AdaptiveSemaphore`] and the [`AdaptiveRate`] of the
+/// crate `tollgate-adaptive`, for `Option`s of these, for these behind a [gate](super::Gated) or [per
+/// call](super::PerCall), `Observed` or in a `Shadow` of the crate [`tollgate-observe`], and for
+/// [classes](crate::fair::ClassHandle) of a queue in front of them.
 ///
 /// A composition of [`all`](crate::all) is not adaptive, because one call would mean different things for its
 /// parts. Nest two layers instead, with the adaptive one inside.

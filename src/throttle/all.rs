@@ -185,7 +185,8 @@ where
 }
 
 impl<P> All<P> {
-    /// Makes a composition that is [`Weighted`]: **every part takes the weight** of the call. A part that counts calls is
+    /// Makes a composition that is [`Weighted`]: **every part takes the weight** of the call. A part that
+    /// counts calls is
     /// [`per_call`](super::per_call). So a fair queue, a reader or a sink in front of the
     /// composition can pass weights on.
     ///

@@ -201,7 +201,8 @@ proptest! {
     }
 }
 
-/// Charges from before the epoch of the clock are paid off while the limiter is paused, and the pause ends before its time.
+/// Charges from before the epoch of the clock are paid off while the limiter is paused, and the pause ends
+/// before its time.
 #[test]
 fn resume_of_a_restored_log_forgets_only_what_is_paid_off() {
     let quota = Quota::per_second(8);

@@ -98,9 +98,10 @@
 //! | tonic | `serve_with_incoming` takes a stream of connections that implement `Connected`: a struct around the [`Connection`](crate::Connection) that passes `AsyncRead` and `AsyncWrite` on, and `stream::poll_fn` over [`poll_accept`](crate::Listener::poll_accept) |
 //!
 //! - *At the limit*, [`accept`](crate::Listener::accept) leaves connections in the backlog of the system, where
-//!   clients wait; [`accept_or_close`](crate::Listener::accept_or_close) closes them at once, so that clients try another server.
-//! - *New connections per second*: a rate limiter in place of the semaphore, or [`all`](tollgate::all) of both. *For each
-//!   address*: accept first, and enter a [key](tollgate::Keyed) by the address of the peer.
+//!   clients wait; [`accept_or_close`](crate::Listener::accept_or_close) closes them at once, so that clients
+//!   try another server.
+//! - *New connections per second*: a rate limiter in place of the semaphore, or [`all`](tollgate::all) of both.
+//!   *For each address*: accept first, and enter a [key](tollgate::Keyed) by the address of the peer.
 //! - *Shut down*: `token.run_until_cancelled(listener.accept())`, and then drop the listener.
 //!
 //! [axum#3489]: https://github.com/tokio-rs/axum/pull/3489

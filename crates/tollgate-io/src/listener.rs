@@ -71,10 +71,10 @@ impl Accept for tokio::net::UnixListener {
 
 /// A listener whose connections hold a permit of a throttle until they are closed.
 ///
-/// The throttle may be any one: a semaphore for the number of open connections, a rate limiter for new connections per
-/// second, [`all`](tollgate::all) of both. [`accept`](Self::accept) waits for a permit and leaves
-/// connections in the backlog of the system meanwhile; [`accept_or_close`](Self::accept_or_close) accepts each one, and closes
-/// it at once if the throttle refuses.
+/// The throttle may be any one: a semaphore for the number of open connections, a rate limiter for new
+/// connections per second, [`all`](tollgate::all) of both. [`accept`](Self::accept) waits for a permit and
+/// leaves connections in the backlog of the system meanwhile; [`accept_or_close`](Self::accept_or_close)
+/// accepts each one, and closes it at once if the throttle refuses.
 ///
 /// # Errors of the system
 ///
@@ -84,13 +84,14 @@ impl Accept for tokio::net::UnixListener {
 ///
 /// # Permits
 ///
-/// A listener that waits for a connection holds the permit of the next one, so a semaphore of `n` permits allows
-/// `n` open connections, and shows one more permit in use than there are connections. Dropping the listener rolls it
-/// back: drop it before [`wait_idle`](tollgate::Semaphore::wait_idle). Each listener holds one, also of a throttle that
-/// several share. A rate limiter is charged when the listener begins to wait, and time pays that off: after a quiet time it
-/// accepts one connection more than the burst at once. [`accept_or_close`](Self::accept_or_close) holds nothing while it waits, and
-/// enters when a connection has come, as an adaptive limit needs it, which measures from its permit on. The
-/// permit of a connection returns when the [`Connection`] is dropped, after the connection is closed.
+/// A listener that waits for a connection holds the permit of the next one, so a semaphore of `n` permits
+/// allows `n` open connections, and shows one more permit in use than there are connections. Dropping the
+/// listener rolls it back: drop it before [`wait_idle`](tollgate::Semaphore::wait_idle). Each listener holds
+/// one, also of a throttle that several share. A rate limiter is charged when the listener begins to wait, and
+/// time pays that off: after a quiet time it accepts one connection more than the burst at once.
+/// [`accept_or_close`](Self::accept_or_close) holds nothing while it waits, and enters when a connection has
+/// come, as an adaptive limit needs it, which measures from its permit on. The permit of a connection returns
+/// when the [`Connection`] is dropped, after the connection is closed.
 ///
 /// # Examples
 ///
@@ -196,8 +197,8 @@ impl<L: Accept, T: Throttle> Listener<L, T> {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost if the future is dropped, as in a `select!` with a shutdown: no connection, no permit, and no place in the queue
-    /// of the throttle, which the listener keeps for the next call.
+    /// Nothing is lost if the future is dropped, as in a `select!` with a shutdown: no connection, no permit,
+    /// and no place in the queue of the throttle, which the listener keeps for the next call.
     ///
     /// # Errors
     ///
@@ -213,7 +214,9 @@ impl<L: Accept, T: Throttle> Listener<L, T> {
         poll_fn(|context| self.poll_accept(context)).await
     }
 
-    /// Polls [`accept`](Self::accept), for a stream: `stream::poll_fn(|context| listener.poll_accept(context).map(Some))`.
+    /// Polls [`accept`](Self::accept).
+    ///
+    /// It makes a stream: `stream::poll_fn(|context| listener.poll_accept(context).map(Some))`.
     ///
     /// # Errors
     ///
@@ -268,14 +271,34 @@ impl<L: Accept, T: Throttle> Listener<L, T> {
 
     /// Waits for a connection, and closes it at once if the throttle refuses, until one is admitted.
     ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    ///
+    /// use tokio::net::TcpListener;
+    /// use tollgate::Semaphore;
+    /// use tollgate_io::Listener;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let socket = TcpListener::bind("127.0.0.1:8080").await?;
+    /// let mut listener = Listener::new(socket, Arc::new(Semaphore::new(1000)));
+    /// loop {
+    ///     let (connection, _peer) = listener.accept_or_close().await?;
+    ///     tokio::spawn(async move { drop(connection) });
+    /// }
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// Nothing is lost if the future is dropped.
     ///
     /// # Errors
     ///
-    /// [`Closed`](ErrorKind::Closed) and [`ExceedsCapacity`](ErrorKind::ExceedsCapacity) when a connection comes that is refused
-    /// in this way, as each later one would be; the connection is closed, too.
+    /// [`Closed`](ErrorKind::Closed) and [`ExceedsCapacity`](ErrorKind::ExceedsCapacity) when a connection
+    /// comes that is refused in this way, as each later one would be; the connection is closed, too.
     pub async fn accept_or_close(
         &mut self,
     ) -> Result<(Connection<L::Io, T::Permit>, L::Addr), AcquireError>

@@ -31,10 +31,11 @@
 //!
 //! # Try a limit before it refuses anybody
 //!
-//! A [`Shadow`](crate::Shadow) is a throttle for layers and middleware like any other, and admits every caller. Its
-//! reports are those of the limit on trial; give its `Metrics` a name of their own, such as `api-trial`. For a rate,
-//! [`retry_after`](tollgate::AcquireError::retry_after) of a refusal is the least time that the caller would have waited.
-//! When the figures are right, put the limit in its place. ([envoyproxy/ratelimit#218] asks for the same.)
+//! A [`Shadow`](crate::Shadow) is a throttle for layers and middleware like any other, and admits every caller.
+//! Its reports are those of the limit on trial; give its `Metrics` a name of their own, such as `api-trial`.
+//! For a rate, [`retry_after`](tollgate::AcquireError::retry_after) of a refusal is the least time that the
+//! caller would have waited. When the figures are right, put the limit in its place.
+//! ([envoyproxy/ratelimit#218] asks for the same.)
 //!
 //! [envoyproxy/ratelimit#218]: https://github.com/envoyproxy/ratelimit/issues/218
 //!

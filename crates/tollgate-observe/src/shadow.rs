@@ -23,19 +23,21 @@ use crate::{Observed, ObservedPermit, Observer};
 /// Refusals are those of the same limit with `try_acquire`, as long as callers do not change what they do when
 /// they are refused.
 ///
-/// Nobody waits in the twin, so waits are not simulated. For a rate limit, `retry_after` is **a lower bound** of the wait
-/// that the caller would have had: each caller that would have waited holds nothing here, and so the next one
-/// does not stand behind it. A semaphore reports no time, and a permit that would have been granted later is
-/// not held later.
+/// Nobody waits in the twin, so waits are not simulated. For a rate limit, `retry_after` is **a lower bound**
+/// of the wait that the caller would have had: each caller that would have waited holds nothing here, and so
+/// the next one does not stand behind it. A semaphore reports no time, and a permit that would have been
+/// granted later is not held later.
 ///
 /// # Errors, cancel safety, cost
 ///
 /// An entry never fails and never waits, also if the twin is closed or the request is larger than the whole
-/// limit; a panic of the observer propagates as in [`Observed`]. A future that is dropped before its first poll has reported nothing. The cost is that of [`try_enter`](TryThrottle::try_enter) of the twin, and of the calls of the observer.
+/// limit; a panic of the observer propagates as in [`Observed`]. A future that is dropped before its first poll
+/// has reported nothing. The cost is that of [`try_enter`](TryThrottle::try_enter) of the twin, and of the
+/// calls of the observer.
 ///
-/// Readers and writers ask in the same [chunks](Weighted::chunk_units) as with the twin, and may ask for more than the whole
-/// limit. [`Inspect`] shows no limit, so that a response has no headers of a limit that is not in
-/// force.
+/// Readers and writers ask in the same [chunks](Weighted::chunk_units) as with the twin, and may ask for more
+/// than the whole limit. [`Inspect`] shows no limit, so that a response has no headers of a limit that is not
+/// in force.
 ///
 /// # Examples
 ///

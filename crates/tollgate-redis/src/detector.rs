@@ -118,9 +118,9 @@ pub struct Detector {
 pub struct DetectorStatistics {
     /// The cost of the calls that were recorded: the number of calls, if each costs 1.
     pub recorded: u64,
-    /// The cost of the calls that were not, because their callers were beyond the [bound](Detector::callers). Calls that
-    /// were recorded, and that a pass could not send, are recorded again; those that are beyond the bound then count here,
-    /// too, because a count never falls.
+    /// The cost of the calls that were not, because their callers were beyond the [bound](Detector::callers).
+    /// Calls that were recorded, and that a pass could not send, are recorded again; those that are beyond the
+    /// bound then count here, too, because a count never falls.
     pub unrecorded: u64,
     /// Checks that were denied, because the caller was blocked.
     pub denied: u64,

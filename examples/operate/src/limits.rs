@@ -1,5 +1,5 @@
-//! The limits of a program in a file. A wrong file is an error with the line and the reason, and changes nothing. A right
-//! one changes all limits, and what is owed stays owed.
+//! The limits of a program in a file. A wrong file is an error with the line and the reason, and changes
+//! nothing. A right one changes all limits, and what is owed stays owed.
 
 use std::{error::Error, fs, io, path::Path};
 

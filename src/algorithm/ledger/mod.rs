@@ -61,8 +61,8 @@ pub(crate) struct Ledger {
 
 /// Construction and reading.
 impl Ledger {
-    /// Creates a ledger without charges. With an `origin`, windows
-    /// begin at multiples of their length since that tick, even after the quota has changed.
+    /// Creates a ledger without charges. With an `origin`, windows begin at multiples of their
+    /// length since that tick, even after the quota has changed.
     pub(crate) fn new(algorithm: Algorithm, quota: Quota, origin: Origin, generation: u64) -> Self {
         let rule = RuleState::new(algorithm, quota, origin);
         Self::of_rule(algorithm, rule, quota, generation)

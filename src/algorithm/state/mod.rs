@@ -356,8 +356,8 @@ impl LimiterState {
 
     /// Gives back up to `units` of a charge whose call is not made, except the part that time has paid off, like
     /// [`RateLimiter::refund`](crate::RateLimiter::refund). The
-    /// state remembers no earlier refunds, so it gives back less if a later charge was refunded before, never more. A time
-    /// before the last charge counts as the time of that charge.
+    /// state remembers no earlier refunds, so it gives back less if a later charge was refunded before, never
+    /// more. A time before the last charge counts as the time of that charge.
     ///
     /// It gives nothing back for a charge of another state, except by a chance of 1 in 2^32, if the first uses of both
     /// are at different times, more than 210 days after the caller's epoch.

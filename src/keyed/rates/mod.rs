@@ -1,7 +1,7 @@
 //! Rates by key: construction, the options that only rates have, and changes of the quota of all keys.
 //!
-//! [`limits`] and [`slot`] decide calls; [`key`] has the methods of keys of rates, and [`restore`] goes on from the states
-//! of another map.
+//! [`limits`] and [`slot`] decide calls; [`key`] has the methods of keys of rates, and [`restore`] goes on from
+//! the states of another map.
 
 mod key;
 mod limits;

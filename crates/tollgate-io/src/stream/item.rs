@@ -4,7 +4,8 @@ use tollgate::throttle::Weighted;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Throttle};
 
-/// What an item enters: a throttle, for 1, or a [`ByCost`]. It is public because futures name it, and sealed by its private module.
+/// What an item enters: a throttle, for 1, or a [`ByCost`]. It is public because futures name it, and sealed by
+/// its private module.
 pub trait EnterItem<I> {
     /// The permit of an item.
     type Permit;

@@ -413,9 +413,9 @@ impl LimitSet {
         self.shared.limit.refunds.lost()
     }
 
-    /// Rejects all callers that wait and all later ones that would, and waits until their turns, and the calls and
-    /// the refunds of callers that have left, are sent. Clones are closed, too. A caller that has turns of some limits, and is
-    /// neither polled nor dropped, keeps them: the call does not wait for it.
+    /// Rejects all callers that wait and all later ones that would, and waits until their turns, and the calls
+    /// and the refunds of callers that have left, are sent. Clones are closed, too. A caller that has turns of
+    /// some limits, and is neither polled nor dropped, keeps them: the call does not wait for it.
     ///
     /// # Cancel safety
     ///

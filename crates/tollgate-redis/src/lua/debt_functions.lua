@@ -1,7 +1,7 @@
 -- The functions of several debts.
 
--- Returns the debt by GCRA now, c, g, x, and the reservations that are to come; nil if the key is of another period, or the
--- clock was set back.
+-- Returns the debt by GCRA now, c, g, x, and the reservations that are to come; nil if the key is of another
+-- period, or the clock was set back.
 local function read_even_debt(key, count, period)
   -- include read_debt.lua
   -- include even_debt.lua

@@ -1,6 +1,6 @@
--- The frequent calls of one limit by GCRA, before any function is defined: to create one takes the server as long as two
--- arguments of a call. They do what one.lua and turns.lua say. If anything is unusual, nothing has happened, and the rest of the
--- script decides.
+-- The frequent calls of one limit by GCRA, before any function is defined: to create one takes the server as
+-- long as two arguments of a call. They do what one.lua and turns.lua say. If anything is unusual, nothing has
+-- happened, and the rest of the script decides.
 --
 -- Reply: of `take`, if all calls were charged, the value that was written; otherwise that of one.lua.
 
@@ -97,8 +97,9 @@ if d and (what == 'take' or KEYS[2] and what ~= 'give') then
       redis.call('DEL', key)
     elseif is_charged or d > 0 and x - now < needed then
       -- include write_debt.lua
-      -- The other key is kept as long as this one: from the beginning of a line, and when this one is kept for longer. If
-      -- calls without the other key prolong only this one, it may be lost early, and the next turn creates it again.
+      -- The other key is kept as long as this one: from the beginning of a line, and when this one is kept for
+      -- longer. If calls without the other key prolong only this one, it may be lost early, and the next turn
+      -- creates it again.
       if first and (millis or not has_line) then
         redis.call('PEXPIRE', KEYS[2], millis or math.ceil((x - now) / 1000))
       end

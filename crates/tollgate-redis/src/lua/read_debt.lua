@@ -10,8 +10,8 @@
 -- multiple of the period. Nothing is rounded, so nothing is lost. A change of the count converts
 -- nothing; a change of p converts the debt, rounded up.
 --
--- These lines are included where a value is read. They read that of `key`, and set these numbers, p, g and x as strings, and
--- the reservations, `rest`, as a string. Without a key, the debt is 0, and p is nil.
+-- These lines are included where a value is read. They read that of `key`, and set these numbers, p, g and x as
+-- strings, and the reservations, `rest`, as a string. Without a key, the debt is 0, and p is nil.
 
 local t, d, p, c, g, x, rest = now, 0, nil, 0, stamp, '0', ''
 local value = redis.call('GET', key)

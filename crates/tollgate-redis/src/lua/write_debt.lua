@@ -1,5 +1,5 @@
--- Included where a value is written, in the form of read_debt.lua: writes to `key` the debt `d` at the microsecond `at`, which is
--- `needed` for some time, and perhaps reservations, `rest`. Sets the value.
+-- Included where a value is written, in the form of read_debt.lua: writes to `key` the debt `d` at the
+-- microsecond `at`, which is `needed` for some time, and perhaps reservations, `rest`. Sets the value.
 
 local millis
 if x - now < needed then

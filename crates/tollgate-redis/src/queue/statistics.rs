@@ -13,8 +13,9 @@ use tollgate::{AcquireError, ErrorKind};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a [`RateLimiter`](crate::RateLimiter), a [`LimitSet`](crate::LimitSet) or a [`Semaphore`](crate::Semaphore) of
-/// this process has done since it was created: the number of calls of each outcome. `statistics` of each of them returns it.
+/// What a [`RateLimiter`](crate::RateLimiter), a [`LimitSet`](crate::LimitSet) or a
+/// [`Semaphore`](crate::Semaphore) of this process has done since it was created: the number of calls of each
+/// outcome. `statistics` of each of them returns it.
 ///
 /// A call counts once, when it ends: as admitted, denied, refused, failed or abandoned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -153,10 +153,11 @@ impl Store {
     /// name by which the sentinels know the server, as in `redis://user:password@mymaster/database`; `sentinels` are the
     /// addresses of some of them.
     ///
-    /// Each time that a connection is made, the first sentinel that answers says where the primary is. Each one has 400
-    /// milliseconds, within the 2 seconds of an attempt to connect; the next attempt begins with the next one. A server that has become a replica rejects a call as [`ReadOnly`](StoreError::ReadOnly), and then the
-    /// sentinels are asked again. Until they have promoted another one, calls fail as in any outage. Replication is
-    /// asynchronous: the last charges before a failover may be lost.
+    /// Each time that a connection is made, the first sentinel that answers says where the primary is. Each one
+    /// has 400 milliseconds, within the 2 seconds of an attempt to connect; the next attempt begins with the
+    /// next one. A server that has become a replica rejects a call as [`ReadOnly`](StoreError::ReadOnly), and
+    /// then the sentinels are asked again. Until they have promoted another one, calls fail as in any outage.
+    /// Replication is asynchronous: the last charges before a failover may be lost.
     ///
     /// # Errors
     ///
@@ -357,12 +358,14 @@ impl Store {
     /// Asks for the user and the password of each connection, in place of those in the address: for passwords that are
     /// changed, and for tokens that end.
     ///
-    /// Needs the feature `credentials`. `ask` is called when a connection is made, at most once a second, and again when
-    /// four fifths of the time have passed for which the credentials are [valid](Credentials::valid_for): then the
-    /// connection authenticates again, while calls go on. It has to answer within the time to connect: 2 seconds, and half
-    /// a second in a cluster. An error of it while a connection is made is an outage, with its text in
+    /// Needs the feature `credentials`. `ask` is called when a connection is made, at most once a second, and
+    /// again when four fifths of the time have passed for which the credentials are
+    /// [valid](Credentials::valid_for): then the connection authenticates again, while calls go on. It has to
+    /// answer within the time to connect: 2 seconds, and half a second in a cluster. An error of it while a
+    /// connection is made is an outage, with its text in
     /// [`last_failure`](Self::last_failure); for a connection that exists, `ask` is called again after a second. A
-    /// connection whose new password the server rejects is not authenticated again: when the server ends it, another one is made.
+    /// connection whose new password the server rejects is not authenticated again: when the server ends it,
+    /// another one is made.
     ///
     /// When a password is changed on the server before `ask` returns the new one, connections that exist stay, as
     /// Redis leaves them, and those that are lost are made again with the answer of `ask`.

@@ -1,7 +1,9 @@
-//! Measures a fleet whose processes wait for one rate: the part of the rate that is used, the requests and the processor time
-//! of all processes for each admission, the shares of near and of far processes, and whether any tick is above the bound.
+//! Measures a fleet whose processes wait for one rate: the part of the rate that is used, the requests and the
+//! processor time of all processes for each admission, the shares of near and of far processes, and whether any
+//! tick is above the bound.
 //!
-//! The bound is that of GCRA. With `algorithm=3` the limit is a sliding window, whose waiters poll, and so on for each algorithm.
+//! The bound is that of GCRA. With `algorithm=3` the limit is a sliding window, whose waiters poll, and so on
+//! for each algorithm.
 //!
 //! A process is a store with a connection of its own. Half of them are far: behind a network that delays replies.
 //! A third of the time after the start, the world may be disturbed, see [`disturb`].
