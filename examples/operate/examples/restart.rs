@@ -1,9 +1,7 @@
 //! A command that is started again and again keeps one limit.
 
-use std::error::Error;
-use std::fs;
-use std::path::Path;
 use std::time::SystemTime;
+use std::{error::Error, fs, path::Path};
 use tollgate::rate::LimiterState;
 use tollgate::{Quota, RateLimiter};
 
