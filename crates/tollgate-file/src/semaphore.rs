@@ -9,7 +9,9 @@
 //! 4. A waiter holds a shared lock of one more file. Whoever cannot lock that file exclusively, which includes a
 //!    caller that has just returned a permit, pauses before its first try.
 //! 5. No waiter holds what another one needs: without the shared lock it tries, too. So `acquire` goes on while a
-//!    waiter is stopped; `try_acquire` is refused meanwhile, because it does not overtake.
+//!    waiter is stopped.
+//! 6. Whoever returns a permit writes the time into its file, under the lock. `try_acquire` overtakes a waiter only at
+//!    a permit that has been free for a second: a waiter that runs would have taken it.
 
 use std::fmt;
 use std::fs::File;
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Clock, ErrorKind, Throttle};
@@ -35,9 +37,13 @@ const SHORTEST: Duration = Duration::from_micros(250);
 /// A try takes at most this part of a waiter's time: with many files, it pauses longer.
 const PART: u32 = 20;
 
-/// The mark of a file of a permit. Eight bytes follow, little-endian: how often the permit was taken.
+/// The time for which a permit is free before `try_acquire` overtakes the waiters: many times their longest pause.
+const OVERTAKEN: Duration = Duration::from_secs(1);
+
+/// The mark of a file of a permit. Two numbers of eight bytes follow, little-endian: how often the permit was taken,
+/// and when it was returned, in nanoseconds since 1970.
 const MARK: [u8; 8] = *b"tgpermit";
-const RECORD: usize = 16;
+const RECORD: usize = 24;
 
 /// A semaphore that the processes of one machine share, in a folder with a file for each permit.
 ///
@@ -62,8 +68,8 @@ const RECORD: usize = 16;
 ///
 /// # When a process is stopped
 ///
-/// A stopped *holder* keeps its permit. While a *waiter* of a process is stopped, [`acquire`](Self::acquire) goes on;
-/// [`try_acquire`](Self::try_acquire) is refused, even if all permits are free.
+/// A stopped *holder* keeps its permit. A stopped *waiter* stops nobody: [`acquire`](Self::acquire) goes on, and
+/// [`try_acquire`](Self::try_acquire) does so from a second after the return of a permit on.
 ///
 /// # Fork
 ///
@@ -110,7 +116,7 @@ enum Tried {
 enum Others {
     None,
     /// With the lock that tells the others that this caller waits, if it could be taken.
-    Wait(Option<FilePermit>),
+    Wait(Option<Lock>),
 }
 
 impl FileSemaphore {
@@ -194,7 +200,8 @@ impl FileSemaphore {
     }
 
     /// Acquires a permit if one is free and nobody waits. It makes some system calls for each permit, and never
-    /// blocks. A waiter of a process that is [stopped](Self#when-a-process-is-stopped) waits, too.
+    /// blocks. If a process waits, it takes only a permit that has been free for a second: the waiters, which look for
+    /// permits much more often, are then [stopped](Self#when-a-process-is-stopped).
     ///
     /// # Errors
     ///
@@ -216,27 +223,29 @@ impl FileSemaphore {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_acquire(&self) -> Result<FilePermit, AcquireError> {
-        let no_permits = AcquireError::new(ErrorKind::NoPermits);
-        let Some(_head) = self.0.line.try_join() else {
-            return Err(no_permits);
-        };
-        match self.0.others()? {
-            Others::Wait(_) => Err(no_permits),
-            Others::None => match self.0.try_permits()? {
-                Tried::Permit(permit) => Ok(permit),
-                Tried::Taken(_) => Err(no_permits),
-            },
-        }
+        self.0.try_at(unix_time())
     }
 }
 
 impl Shared {
+    fn try_at(&self, now: u64) -> Result<FilePermit, AcquireError> {
+        let no_permits = AcquireError::new(ErrorKind::NoPermits);
+        let Some(_head) = self.line.try_join() else {
+            return Err(no_permits);
+        };
+        let is_awaited = matches!(self.others()?, Others::Wait(_));
+        match self.try_permits(|record| !is_awaited || record.is_old(now))? {
+            Tried::Permit(permit) => Ok(permit),
+            Tried::Taken(_) => Err(no_permits),
+        }
+    }
+
     async fn acquire(&self) -> Result<FilePermit, AcquireError> {
         let joined = self.line.is_busy().then(|| self.taken()).transpose()?;
         let _head = self.line.join().await?;
         let (mut waits, mut taken) = match self.others()? {
             Others::Wait(waits) => (waits, self.taken()?),
-            Others::None => match self.try_permits()? {
+            Others::None => match self.try_permits(|_| true)? {
                 Tried::Permit(permit) => return Ok(permit),
                 Tried::Taken(taken) => (wait_in(&self.waiters)?, taken),
             },
@@ -249,7 +258,7 @@ impl Shared {
                 waits = wait_in(&self.waiters)?;
             }
             let begun = self.line.clock.now();
-            match self.try_permits()? {
+            match self.try_permits(|_| true)? {
                 Tried::Permit(permit) => return Ok(permit),
                 Tried::Taken(now) => taken = now,
             }
@@ -278,32 +287,32 @@ impl Shared {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => {
                     let file = opened.map_err(FileError::io(path))?;
-                    taken = taken.saturating_add(count_of_locked(&file, path)?);
+                    taken = taken.saturating_add(taken_of_locked(&file, path)?);
                 }
             }
         }
         Ok(taken)
     }
 
-    /// Tries each file once.
-    fn try_permits(&self) -> Result<Tried, FileError> {
+    /// Tries each file once, and takes the first permit that is free and may be taken.
+    fn try_permits(&self, may_take: impl Fn(&Record) -> bool) -> Result<Tried, FileError> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let mut taken = 0_u64;
         for index in 0..self.permits.len() {
             let path = &self.permits[next.wrapping_add(index) % self.permits.len()];
             match locked::lock(path)? {
                 Attempt::Busy(file) => {
-                    taken = taken.saturating_add(count_of_locked(&file, path)?);
+                    taken = taken.saturating_add(taken_of_locked(&file, path)?);
                 }
                 Attempt::Locked(file) => {
-                    let permit = FilePermit::new(file);
-                    let mut record = [0; RECORD];
-                    record[..8].copy_from_slice(&MARK);
-                    let count = count(&permit.file, path)?.wrapping_add(1);
-                    record[8..].copy_from_slice(&count.to_le_bytes());
-                    // Only the order among processes depends on it, and a full disk must not stop anybody.
-                    let _ = locked::write(&permit.file, &record);
-                    return Ok(Tried::Permit(permit));
+                    let lock = Lock::new(file);
+                    let mut record = Record::read(&lock.file, path)?;
+                    if may_take(&record) {
+                        record.taken = record.taken.wrapping_add(1);
+                        record.write(&lock.file);
+                        return Ok(Tried::Permit(FilePermit { lock, record }));
+                    }
+                    taken = taken.saturating_add(record.taken);
                 }
             }
         }
@@ -317,38 +326,76 @@ fn pause(turns: u64) -> Duration {
 }
 
 /// Takes the lock that tells the others that this caller waits.
-fn wait_in(path: &Path) -> Result<Option<FilePermit>, FileError> {
+fn wait_in(path: &Path) -> Result<Option<Lock>, FileError> {
     match File::open(path) {
         // It was unlinked, and the next newcomer creates it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         opened => {
             let file = opened.map_err(FileError::io(path))?;
             let is_shared = file.try_lock_shared().is_ok();
-            Ok(is_shared.then(|| FilePermit::new(file)))
+            Ok(is_shared.then(|| Lock::new(file)))
         }
     }
 }
 
-/// Returns how often the permit of a file was taken.
-fn count(file: &File, path: &Path) -> Result<u64, FileError> {
-    let mut record = [0; RECORD + 1];
-    let length = locked::read(file, &mut record).map_err(FileError::io(path))?;
-    let record = &record[..length];
-    let count = record.strip_prefix(&MARK);
-    match count.and_then(|count| count.try_into().ok()) {
-        Some(count) => Ok(u64::from_le_bytes(count)),
+/// What the file of a permit has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Record {
+    /// How often the permit was taken.
+    taken: u64,
+    /// When it was returned last, in nanoseconds since 1970. A process that was killed did not write it.
+    returned: u64,
+}
+
+impl Record {
+    fn read(file: &File, path: &Path) -> Result<Self, FileError> {
+        let mut record = [0; RECORD + 1];
+        let length = locked::read(file, &mut record).map_err(FileError::io(path))?;
+        let record = &record[..length];
         // It is new, or the power was lost before it was written.
-        None if length <= RECORD && record.iter().all(|byte| *byte == 0) => Ok(0),
-        None => Err(FileError::new(path, FileErrorKind::Garbage)),
+        if length <= RECORD && record.iter().all(|byte| *byte == 0) {
+            return Ok(Self::default());
+        }
+        let numbers = record.strip_prefix(&MARK).map(<[u8]>::as_chunks);
+        match numbers {
+            Some(([taken, returned], [])) => Ok(Self {
+                taken: u64::from_le_bytes(*taken),
+                returned: u64::from_le_bytes(*returned),
+            }),
+            _ => Err(FileError::new(path, FileErrorKind::Garbage)),
+        }
+    }
+
+    /// Writes it. Only the order among processes depends on it, so a failure is ignored: a full disk must not stop
+    /// anybody.
+    fn write(&self, file: &File) {
+        let mut record = [0; RECORD];
+        record[..8].copy_from_slice(&MARK);
+        record[8..16].copy_from_slice(&self.taken.to_le_bytes());
+        record[16..].copy_from_slice(&self.returned.to_le_bytes());
+        let _ = locked::write(file, &record);
+    }
+
+    /// Returns whether the permit was returned a second ago or before, or, by a clock that was set back since, at a
+    /// later time.
+    fn is_old(&self, now: u64) -> bool {
+        u128::from(now.abs_diff(self.returned)) >= OVERTAKEN.as_nanos()
     }
 }
 
-/// Does the same for a file that another process may have locked, which Windows then does not let be read.
-fn count_of_locked(file: &File, path: &Path) -> Result<u64, FileError> {
-    match count(file, path) {
+/// Returns how often the permit of a file was taken that another process may have locked, which Windows then does
+/// not let be read.
+fn taken_of_locked(file: &File, path: &Path) -> Result<u64, FileError> {
+    match Record::read(file, path) {
         Err(error) if matches!(error.kind(), FileErrorKind::Io(_)) => Ok(0),
-        counted => counted,
+        read => read.map(|record| record.taken),
     }
+}
+
+/// Returns the nanoseconds since 1970.
+fn unix_time() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Creates the folder, unless it exists.
@@ -386,22 +433,44 @@ impl fmt::Debug for FileSemaphore {
 #[derive(Debug)]
 #[must_use = "a permit that is dropped at once limits nothing"]
 pub struct FilePermit {
+    lock: Lock,
+    record: Record,
+}
+
+/// Writes the time. Then the lock is dropped.
+impl Drop for FilePermit {
+    fn drop(&mut self) {
+        if self.lock.is_own() {
+            self.record.returned = unix_time();
+            self.record.write(&self.lock.file);
+        }
+    }
+}
+
+/// A lock of a file that this process has taken.
+#[derive(Debug)]
+struct Lock {
     file: File,
     process: u32,
 }
 
-impl FilePermit {
+impl Lock {
     fn new(file: File) -> Self {
         let process = process::id();
         Self { file, process }
     }
+
+    /// Returns whether this process has taken it. In a forked child, it is the lock of the parent.
+    fn is_own(&self) -> bool {
+        self.process == process::id()
+    }
 }
 
 /// Unlocks the file, because closing it alone would leave the lock with a child process that is just being
-/// started. In a forked child it does nothing: the lock is that of the parent.
-impl Drop for FilePermit {
+/// started. In a forked child it does nothing.
+impl Drop for Lock {
     fn drop(&mut self) {
-        if self.process == process::id() {
+        if self.is_own() {
             let _ = self.file.unlock();
         }
     }

@@ -23,7 +23,7 @@ fn kind(tried: Result<FilePermit, AcquireError>) -> Option<ErrorKind> {
 fn drop_while_a_child_shares_the_descriptor_returns_the_permit() {
     let (_folder, semaphore) = one();
     let permit = semaphore.try_acquire().unwrap();
-    let shared = Stdio::from(permit.file.try_clone().unwrap());
+    let shared = Stdio::from(permit.lock.file.try_clone().unwrap());
     let mut child = Command::new("cat");
     let child = child
         .stdin(Stdio::piped())
@@ -49,14 +49,49 @@ fn drop_while_a_child_shares_the_descriptor_returns_the_permit() {
 fn drop_in_a_forked_child_keeps_the_permit_of_the_parent() {
     let (_folder, semaphore) = one();
     let permit = semaphore.try_acquire().unwrap();
-    let copy = FilePermit {
-        file: permit.file.try_clone().unwrap(),
-        process: permit.process ^ 1,
+    let lock = Lock {
+        file: permit.lock.file.try_clone().unwrap(),
+        process: permit.lock.process ^ 1,
     };
+    let record = permit.record;
+    let copy = FilePermit { lock, record };
     drop(copy);
     assert_eq!(kind(semaphore.try_acquire()), Some(ErrorKind::NoPermits));
     drop(permit);
     assert_eq!(kind(semaphore.try_acquire()), None);
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn try_acquire_while_a_waiter_is_stopped_takes_a_permit_that_has_been_free_for_a_second() {
+    let (_folder, semaphore) = one();
+    drop(semaphore.try_acquire().unwrap());
+    let path = &semaphore.0.permits[0];
+    let record = Record::read(&File::open(path).unwrap(), path).unwrap();
+    assert_eq!(record.taken, 1);
+    // A waiter of another process that does not run.
+    let waiter = wait_in(&semaphore.0.waiters).unwrap().unwrap();
+    let at = |now| kind(semaphore.0.try_at(now));
+    for now in [record.returned, record.returned + SECOND - 1] {
+        assert_eq!(at(now), Some(ErrorKind::NoPermits));
+    }
+    // A permit that was not taken was not returned, so its time stays.
+    let permit = semaphore.0.try_at(record.returned + SECOND).unwrap();
+    assert_eq!(permit.record.taken, 2);
+    assert_eq!(at(u64::MAX), Some(ErrorKind::NoPermits));
+    drop((permit, waiter));
+    assert_eq!(at(0), None);
+}
+
+#[test]
+fn is_old_of_a_return_is_true_from_a_second_on_and_for_a_clock_that_was_set_back() {
+    let (taken, returned) = (7, 1_800_000_000 * SECOND);
+    let is_old = |now| Record { taken, returned }.is_old(now);
+    assert!(!is_old(returned) && !is_old(returned + SECOND - 1) && is_old(returned + SECOND));
+    assert!(!is_old(returned - SECOND + 1) && is_old(returned - SECOND));
+    // New, or of a process that was killed at the first time.
+    assert!(Record::default().is_old(returned));
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn open_of_a_folder_is_an_error() {
 fn open_of_a_semaphore_whose_files_are_of_another_program_is_an_error_and_leaves_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("permit-1");
-    for bytes in [&b"bread, milk"[..], &[1; 16], &[0; 17]] {
+    for bytes in [&b"bread, milk"[..], &[1; 24], &[0; 25]] {
         fs::write(&path, bytes).unwrap();
         let error = FileSemaphore::open(folder.path(), 2).unwrap_err();
         assert_eq!(
@@ -136,7 +136,7 @@ fn acquire_after_the_file_of_a_permit_is_unlinked_or_replaced_takes_what_is_ther
     drop((first, second));
     drop(semaphore.try_acquire().unwrap());
     // What a disk without power may leave.
-    for bytes in [&[][..], &[0; 16]] {
+    for bytes in [&[][..], &[0; 24]] {
         fs::write(&path, bytes).unwrap();
         drop(semaphore.try_acquire().unwrap());
     }
