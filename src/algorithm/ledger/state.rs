@@ -8,7 +8,7 @@ use super::paused::Paused;
 use crate::algorithm::gcra::Origin;
 use crate::algorithm::params::tick_or_never;
 use crate::algorithm::rule_state::RuleState;
-use crate::algorithm::state::{LimiterState, PauseState, Restored};
+use crate::algorithm::state::{LimiterState, PauseState, Restored, UNUSED};
 use crate::algorithm::{Algorithm, QuotaChange};
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -39,7 +39,7 @@ impl Ledger {
             quota: self.quota,
             epoch: 0,
             at: now.as_nanos(),
-            generation: 1,
+            generation: UNUSED,
             owed: before.unwrap_or_else(|| self.rule.owed()),
             pause: self.pause.as_ref().map(|pause| PauseState {
                 until: self.paused_until.as_nanos(),

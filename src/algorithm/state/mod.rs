@@ -9,8 +9,8 @@
 //!    it, and no time has passed. Windows move back by whole windows only, so they still end at the same times of the
 //!    caller's clock, and by so few that none of them ends twice.
 //! 3. A charge has the generation of the state. A new one begins when tickets change their meaning: with the epoch and
-//!    with the quota. One that begins when the epoch moves forward, as at the first use, is a hash of the time, so
-//!    that two states have different ones.
+//!    with the quota. One that begins at the first use, or when the epoch moves forward, is a hash of the time, so that
+//!    two states have different ones.
 //! 4. A state that was read from outside is [validated](LimiterState::validated): a ledger gets no value that it could
 //!    not have.
 
@@ -43,6 +43,9 @@ const VERSION: u16 = 1;
 /// The tick at which the present is after the epoch has moved: so early that the time of a ledger does not end, even
 /// with 16 units in a nanosecond.
 const PRESENT: u64 = 1 << 53;
+
+/// The generation of a state that was not used yet. No charge of a state has it.
+pub(super) const UNUSED: u64 = 0;
 
 /// The last generation. Those of limiters are larger.
 const LAST_GENERATION: u64 = (1 << 32) - 1;
@@ -359,8 +362,8 @@ impl LimiterState {
     /// state remembers no earlier refunds, so it gives back less if a later charge was refunded before, never
     /// more. A time before the last charge counts as the time of that charge.
     ///
-    /// It gives nothing back for a charge of another state, except by a chance of 1 in 2^32, if the first uses of both
-    /// are at different times, more than 210 days after the caller's epoch.
+    /// It gives nothing back for a charge of another state whose first use was at another time, except by a chance of
+    /// 1 in 2^32.
     pub fn give_back(&mut self, charge: &Charge, units: u64, now: Duration) {
         // No time passes between an earlier `now` and the last charge, and none passes again later.
         let now = now.max(self.time_of(Tick::from_nanos(self.at)));
@@ -398,6 +401,9 @@ impl LimiterState {
     fn move_epoch(&mut self, now: Duration) -> u64 {
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
         let tick = now.saturating_sub(self.epoch);
+        if self.generation == UNUSED {
+            self.generation = generation_at(now);
+        }
         if tick < self.at as i64 {
             let back = match Ledger::of_state(self).window_at(Tick::from_nanos(self.at)) {
                 None => (self.at as i64).saturating_sub(tick),

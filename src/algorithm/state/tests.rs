@@ -318,15 +318,18 @@ fn take_in_a_window_after_a_small_step_back_over_its_beginning_admits_nothing_mo
     }
 }
 
-/// The same tickets, at other times.
+/// The same tickets, at other times: many years after the epoch of the caller, or soon.
 #[test]
 fn give_back_of_a_charge_of_another_state_gives_nothing_back() {
-    for algorithm in Algorithm::all().iter().copied() {
+    for (algorithm, begin) in Algorithm::all()
+        .iter()
+        .flat_map(|&it| [(it, WALL), (it, Duration::ZERO)])
+    {
         let quota = Quota::per_hour(12).burst(12);
         let most = algorithm.batch(quota).max_burst();
         let [mut one, mut other] = [(), ()].map(|()| LimiterState::new(algorithm, quota).unwrap());
-        let charge = one.take(quota, WALL, most).unwrap();
-        let later = WALL + MILLISECOND;
+        let charge = one.take(quota, begin, most).unwrap();
+        let later = begin + MILLISECOND;
         assert_eq!(admits(&mut other, quota, later), most, "{algorithm}");
         other.give_back(&charge, most, later);
         assert_eq!(admits(&mut other, quota, later), 0, "{algorithm}");
