@@ -7,6 +7,8 @@ pub(crate) mod limiter;
 mod acquire;
 mod charge;
 mod dedicated;
+#[cfg(feature = "serde")]
+pub mod deserialize;
 mod follow;
 mod hold;
 pub(crate) mod leaky_bucket;

@@ -3,7 +3,7 @@
 
 use std::{error::Error, fs, io, path::Path};
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tollgate::{Algorithm, Keyed, Quota, RateLimiter, Semaphore};
 
@@ -23,14 +23,8 @@ struct Limits {
     uploads: u32,
     api: Quota,
     users: Quota,
-    #[serde(deserialize_with = "of_windows")]
+    #[serde(deserialize_with = "tollgate::rate::deserialize::fixed_window")]
     mails: Quota,
-}
-
-fn of_windows<'de, D: Deserializer<'de>>(text: D) -> Result<Quota, D::Error> {
-    let quota = Quota::deserialize(text)?;
-    let checked = Algorithm::FixedWindow.check(quota);
-    checked.map(|()| quota).map_err(D::Error::custom)
 }
 
 /// Reads the file when the program begins, and again.
