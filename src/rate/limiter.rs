@@ -1022,19 +1022,16 @@ impl RateLimiter {
 impl Limiter for RateLimiter {
     #[inline(always)]
     fn states(&self) -> &States {
-        match self.states.get() {
-            Some(states) => states,
-            None => self.begin(),
-        }
+        self.states.get_or_init(|| self.begin())
     }
 }
 
 /// The states.
 impl RateLimiter {
     #[cold]
-    fn begin(&self) -> &States {
+    fn begin(&self) -> States {
         self.first_use.begin();
-        self.states.get_or_init(|| self.new_states(None))
+        self.new_states(None)
     }
 
     fn new_states(&self, restored: Option<Restored>) -> States {
