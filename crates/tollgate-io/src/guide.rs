@@ -94,8 +94,13 @@
 //! | Server | How it takes the listener |
 //! |---|---|
 //! | axum | `axum::serve` takes any `axum::serve::Listener`, as above |
-//! | hyper | in the loop of `accept`, `TokioIo::new(connection)` in place of the `TcpStream` |
-//! | tonic | `serve_with_incoming` takes a stream of connections that implement `Connected`: a struct around the [`Connection`](crate::Connection) that passes `AsyncRead` and `AsyncWrite` on, and `stream::poll_fn` over [`poll_accept`](crate::Listener::poll_accept) |
+//! | hyper | in the loop of `accept`, `TokioIo::new(connection)` in place of the `TcpStream`: the example `hyper_connections` |
+//! | tonic | its services are a router of axum, `Routes::new(service).into_axum_router()`, which `axum::serve` serves with axum's feature `http2`: the example `tonic_connections` |
+//!
+//! The examples are in the folder `crates/tollgate-io/examples`. tonic's own server has options that axum's lacks, such as
+//! TLS. Its `serve_with_incoming` takes a stream of connections that implement `Connected`: a struct around the
+//! [`Connection`](crate::Connection) that passes `AsyncRead` and `AsyncWrite` on, and `stream::poll_fn` over
+//! [`poll_accept`](crate::Listener::poll_accept).
 //!
 //! - *At the limit*, [`accept`](crate::Listener::accept) leaves connections in the backlog of the system, where
 //!   clients wait; [`accept_or_close`](crate::Listener::accept_or_close) closes them at once, so that clients

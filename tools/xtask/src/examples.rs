@@ -27,6 +27,8 @@ adaptive_backend: ^p99 [0-9]+ms, then [0-9]+ms at [0-9]+; fixed [0-9]+ms$
 axum_users: ^.200, 200, 429, 200, 429, 200.$
 axum_full: ^41 users, 0 of 30 left$
 tonic_limit: ^The quota is exceeded$
+tonic_connections: ^client 3: 0 slots left$
+hyper_connections: ^client 3: [0-9]+ bytes, 0 slots left$
 holders: ^held for 60s: crates/tollgate-observe/examples/holders.rs:16:[0-9]+$
 prometheus: ^[0-9]+ lines$
 eight_processes: ^40 calls in [0-9]+ ms$
@@ -47,7 +49,7 @@ config: ^4 uploads; .10, 50. left$
 
 pub(crate) fn examples(shell: &Shell) -> Result<bool> {
     let adapters = [
-        "adaptive", "detector", "file", "observe", "reqwest", "tower",
+        "adaptive", "detector", "file", "io", "observe", "reqwest", "tower",
     ];
     let adapters = adapters.map(|name| format!("-ptollgate-{name}"));
     cmd!(shell, "cargo build --examples --all-features").run()?;

@@ -6,7 +6,7 @@ use tollgate::{Semaphore, semaphore};
 use tollgate_io::{Connection, Listener};
 
 /// A listener for `axum::serve` whose connections hold a slot until they are closed.
-struct Limited(Listener<TcpListener, Arc<Semaphore>>);
+pub(crate) struct Limited(pub(crate) Listener<TcpListener, Arc<Semaphore>>);
 
 impl axum::serve::Listener for Limited {
     type Io = Connection<TcpStream, semaphore::OwnedPermit>;
