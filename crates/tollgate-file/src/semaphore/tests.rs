@@ -1,7 +1,6 @@
 //! Tests what a fork does to a permit. Everything else is tested from outside.
 
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use tollgate::ErrorKind;
 
@@ -17,31 +16,42 @@ fn kind(tried: Result<FilePermit, AcquireError>) -> Option<ErrorKind> {
     tried.err().map(|refused| refused.kind())
 }
 
-/// A child that shares the open file, like one that is being started while the permit is dropped.
+/// Starts a child that shares the open file of a permit until its input ends.
+#[cfg(unix)]
+fn start_child(permit: &FilePermit) -> Child {
+    let shared = Stdio::from(permit.lock.file.try_clone().unwrap());
+    let mut child = Command::new("cat");
+    let child = child.stdin(Stdio::piped()).stderr(shared);
+    child.spawn().unwrap()
+}
+
+/// A child like one that is being started while the permit is dropped.
 #[cfg(unix)]
 #[test]
 fn drop_while_a_child_shares_the_descriptor_returns_the_permit() {
     let (_folder, semaphore) = one();
     let permit = semaphore.try_acquire().unwrap();
-    let shared = Stdio::from(permit.lock.file.try_clone().unwrap());
-    let mut child = Command::new("cat");
-    let child = child
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(shared);
-    let mut child = child.spawn().unwrap();
+    let mut child = start_child(&permit);
     assert_eq!(kind(semaphore.try_acquire()), Some(ErrorKind::NoPermits));
     drop(permit);
     assert_eq!(kind(semaphore.try_acquire()), None);
     drop(child.stdin.take());
-    let mut rest = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut rest)
-        .unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+/// The files of a process that is killed are closed, and not unlocked.
+#[cfg(unix)]
+#[test]
+fn try_acquire_while_a_child_of_a_killed_parent_shares_the_descriptor_is_refused() {
+    let (_folder, semaphore) = one();
+    let mut permit = semaphore.try_acquire().unwrap();
+    let mut child = start_child(&permit);
+    permit.lock.process ^= 1;
+    drop(permit);
+    assert_eq!(kind(semaphore.try_acquire()), Some(ErrorKind::NoPermits));
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(kind(semaphore.try_acquire()), None);
 }
 
 /// A forked child has a copy of the permit, and another process id.
