@@ -12,6 +12,7 @@
 //! | tokens in a channel, idle or busy | `ChannelSemaphore` |
 //! | somewhat more throughput among threads that queue, without fairness | [`CondvarSemaphore`](crate::CondvarSemaphore) |
 //! | at most N per second, minute, hour or day, evenly or in bursts | [`RateLimiter`](crate::RateLimiter) |
+//! | at most N bytes of memory in use | a [`Semaphore`](crate::Semaphore) whose permits are bytes, see [the page](limit_memory) |
 //! | bytes per second | [`Quota::bytes_per_second`](crate::Quota::bytes_per_second), and [`acquire_many(bytes)`](crate::RateLimiter::acquire_many) with a burst of at least the largest call |
 //! | another algorithm: token bucket, fixed or sliding window, sliding log, sub-intervals | [`RateLimiter::algorithm`](crate::RateLimiter::algorithm) |
 //! | a bounded queue released at a fixed rate | [`LeakyBucket`](crate::LeakyBucket) |
@@ -31,11 +32,12 @@
 //! | To | Write |
 //! |---|---|
 //! | take several limits at once | [`all((&user, &team, &everyone))`](crate::all) |
-//! | take more than one unit in a composition | `semaphore.cost(n)`, `limiter.cost(n)`; with an `Arc`, `cost_owned(n)` |
+//! | take more than one unit in a composition | `semaphore.cost(n)`, `limiter.cost(n)`; with an `Arc`, `cost_owned(n)`; with a weight for each call, [`all(..).weighted()`](crate::throttle::All::weighted), and [`per_call(throttle)`](crate::throttle::per_call) for a part that takes 1 whatever the weight |
 //! | make a limit optional | `Option<T>`; `None` admits every caller |
 //! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::throttle::BoxThrottle) |
 //! | block a thread instead of awaiting | `.wait()` |
 //! | change a limit while it is used | `set_permits`, `set_quota` |
+//! | read limits from a configuration file, and again while they are used | a [`Quota`](crate::Quota) and an [`Algorithm`](crate::Algorithm) are texts for serde; `rate::deserialize`, with the feature `serde`, checks that they fit; the folder `examples/operate` has a program |
 //! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for) and [`resume`](crate::RateLimiter::resume); any throttle, [`gate.before(throttle)`](crate::Gate::before) and `gate.block_for(..)`; one user, chat or host, [`gates.key(&chat).before(throttle)`](crate::keyed::Key::before) and `pause_for(..)` of the key; a semaphore, `set_permits(0)` |
 //! | shut down | `close()`, then `wait_idle()` |
 //! | keep a semaphore of tokio or async-lock | use it as a [`Throttle`](crate::Throttle) |

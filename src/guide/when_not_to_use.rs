@@ -94,8 +94,8 @@
 //! limit there: nginx has `limit_req` and `limit_conn`, HAProxy stick tables, Envoy its local and its global rate limit. A
 //! request that the proxy refuses costs the service nothing, and the limit changes without a new version of the service. If
 //! the proxy is Envoy and several instances share the counts, use [limitador](https://github.com/Kuadrant/limitador)
-//! or another service for Envoy's protocol; it reads limits from a file and reloads them. tollgate has no limits from
-//! files, and does not speak that protocol.
+//! or another service for Envoy's protocol; it reads limits from a file and reloads them. A program with tollgate reads its
+//! file by itself, with serde, and tollgate does not speak that protocol.
 //!
 //! Limit in the service what the proxy does not see: the user after the login, a cost that is known only from the response,
 //! calls to other services, background work. Both together are usual: a high limit by address at the proxy, and the exact
