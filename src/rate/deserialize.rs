@@ -113,7 +113,7 @@ mod tests {
                 match algorithm.check(quota) {
                     Ok(()) => assert_eq!(read, Ok(quota), "{algorithm}: {text}"),
                     Err(error) => {
-                        assert_eq!(read, Err(ValueError::custom(error)), "{algorithm}: {text}")
+                        assert_eq!(read, Err(ValueError::custom(error)), "{algorithm}: {text}");
                     }
                 }
                 algorithm.check(quota).is_ok()

@@ -1,6 +1,7 @@
 //! Checks whether each public crate builds from its tarball, how large the tarball is, and whether docs.rs can
 //! build its documentation, which states the necessary feature of each item.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -28,6 +29,8 @@ pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
     let unpacked = target.join("unpacked");
     shell.remove_path(&unpacked)?;
     shell.create_dir(&unpacked)?;
+    // The packages of this workspace that each package needs, also through others.
+    let mut needed = HashMap::<&str, BTreeSet<&str>>::new();
     for package in public {
         let name = format!("{}-{}", package.name, package.version);
         let tarball = target.join(format!("{name}.crate"));
@@ -42,23 +45,32 @@ pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
         // It becomes a package of its own; otherwise the workspace around it would claim it.
         let manifest = folder.join("Cargo.toml");
         shell.write_file(&manifest, shell.read_file(&manifest)? + "\n[workspace]\n")?;
-        document(shell, package, &folder, &target.join("docs"))?;
+        let direct = package.dependencies.iter();
+        let direct = direct.filter_map(|it| needed.get_key_value(it.name.as_str()));
+        let all = direct.flat_map(|(name, others)| others.iter().chain([name]));
+        let all = all.copied().collect();
+        document(shell, package, &folder, &target.join("docs"), &all)?;
+        needed.insert(&package.name, all);
     }
     Ok(true)
 }
 
 /// Builds the documentation, and checks the features in it.
-fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> Result<()> {
+fn document(
+    shell: &Shell,
+    package: &Package,
+    folder: &Path,
+    target: &Path,
+    needed: &BTreeSet<&str>,
+) -> Result<()> {
     let name = package.name.as_str();
     let library = library(name);
-    let mut options = Vec::new();
     // Its dependencies in this workspace were unpacked before.
-    for needed in &package.dependencies {
-        let (needed, path) = (&needed.name, folder.with_file_name(&needed.name));
-        if path.exists() {
-            options.push(format!("--config=patch.crates-io.{needed}.path={path:?}"));
-        }
-    }
+    let options = needed.iter().map(|needed| {
+        let path = folder.with_file_name(needed);
+        format!("--config=patch.crates-io.{needed}.path={path:?}")
+    });
+    let options: Vec<_> = options.collect();
     docs_rs::document(shell, package, folder, target, &library, &options, &[])?;
     let mut notes = String::new();
     for page in files(shell, &target.join("doc").join(library))? {
