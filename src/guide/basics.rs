@@ -52,7 +52,8 @@
 //! - `tsc` (default): rate limiters read the processor's time-stamp counter where it is reliable,
 //!   which takes a third of the time of a system call.
 //! - `async-lock`: async-lock's semaphore as a throttle.
-//! - `serde`: serializes and parses [`Quota`](crate::Quota) and [`Algorithm`](crate::Algorithm).
+//! - `serde`: serializes and parses [`Quota`](crate::Quota), [`Algorithm`](crate::Algorithm) and
+//!   [`LimiterState`](crate::rate::LimiterState).
 //! - `test-util`: makes limiters without an explicit clock follow tokio's time.
 //!
 //! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/

@@ -21,7 +21,8 @@
 //! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`] of the same crate |
 //! | priorities, weights, even shares among tenants, newest first under overload | [`FairQueue`](crate::fair::FairQueue) in front of any of these |
 //! | all callers blocked for a while, with one relaxed load per check | [`Gate`](crate::Gate); the crate [`tollgate-detector`] blocks heavy callers with it |
-//! | a limit that goes on after a restart | [`limiter.state()`](crate::RateLimiter::state) and [`restore`](crate::RateLimiter::restore); [`states`](crate::Keyed::states) of all keys |
+//! | a command that is started again and again, with one limit for all starts | the crate [`tollgate-file`] |
+//! | a limit of one process that goes on after a restart | [`limiter.state()`](crate::RateLimiter::state) and [`restore`](crate::RateLimiter::restore); [`states`](crate::Keyed::states) of all keys |
 //! | a quota that resets at midnight | [`window_ends_in`](crate::RateLimiter::window_ends_in), see [the page](reset_at_midnight) |
 //! | limits that the processes of one machine share, without a server | the crate [`tollgate-file`] |
 //! | the same limits across machines | the crate [`tollgate-redis`]; without a server, [`quota.split(nodes)`](crate::Quota::split) |
@@ -36,6 +37,7 @@
 //! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::throttle::BoxThrottle) |
 //! | block a thread instead of awaiting | `.wait()` |
 //! | change a limit while it is used | `set_permits`, `set_quota` |
+//! | read all limits from a file, and again on a signal | `Quota` with the feature `serde`, [`Algorithm::check`](crate::Algorithm::check), then `set_quota`: what is owed stays owed. The example `config` in the folder `examples/operate` has errors with the line and the reason |
 //! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for) and [`resume`](crate::RateLimiter::resume); any throttle, [`gate.before(throttle)`](crate::Gate::before) and `gate.block_for(..)`; one user, chat or host, [`gates.key(&chat).before(throttle)`](crate::keyed::Key::before) and `pause_for(..)` of the key; a semaphore, `set_permits(0)` |
 //! | shut down | `close()`, then `wait_idle()` |
 //! | keep a semaphore of tokio or async-lock | use it as a [`Throttle`](crate::Throttle) |

@@ -84,7 +84,7 @@
 //!   put it last in [`all`](tollgate::all): every other wait looks like latency.
 //! - *A refusal is fast*, so a backend that refuses everything looks idle. Call
 //!   [`overloaded`](crate::AdaptivePermit::overloaded) of an `AdaptivePermit` after a timeout, 429 or 503, and
-//!   [`ignore`](crate::AdaptivePermit::ignore) after a response from a cache.
+//!   [`ignore`](crate::AdaptivePermit::ignore) after a response from a cache, or if no connection could be made.
 //! - *A cancelled call drops its permit*, so it counts as a fast success. Apply a timeout while you
 //!   hold the permit, as in `timeout(limit, query).await`, and call `overloaded` when it elapses, or `ignore` when
 //!   you give up for another reason; do not put it around the function that holds the permit.
