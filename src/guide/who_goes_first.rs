@@ -37,7 +37,7 @@
 //!   permits to other classes.
 //! - *A limit for each tenant as well*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`
 //!   takes the key itself: an owned one, such as a `String`, a number or an enum.
-//! - *In front of*: an `Arc` of a semaphore, a rate or an [adaptive limit], or a composition of these, such as
+//! - *In front of*: an `Arc` of a semaphore or a rate, a `Shared` [adaptive limit], or a composition of these, such as
 //!   `FairQueue::new(all((slots, rate)))`.
 //! - *Fast rates*: put the queue in front of the rate itself, as in
 //!   `all((slots.key(&tenant), queue.class(tenant)))`. Slots that all tenants share go behind a queue
