@@ -59,6 +59,9 @@
 //!
 //! # Traps
 //!
+//! - A burst comes on top of the rate: `per_hour(30).burst(30)` admits 30 at once and one each two minutes after that,
+//!   so up to 60 in an hour. For at most 30 in any hour use `per_hour(15).burst(15)`, a burst of `b` and a count of
+//!   `N - b`, or a `SlidingLog`.
 //! - `per_second(50)` without a burst is one call each 20 ms with `Gcra`. Windows and logs have their whole
 //!   count as the burst.
 //! - Windows begin at multiples of their length since the first use of the clock. They are not aligned

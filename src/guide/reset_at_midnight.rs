@@ -15,8 +15,9 @@
 //! ```
 //!
 //! Call `store` when the program ends, and as often as a lost count matters: after a crash, the mails since
-//! then are not counted. The example `daily_quota` in the folder `examples/operate` sends a mail each minute
-//! over a change to summer time, with a restart each 700 minutes: 1,000 on each day.
+//! then are not counted. A missing file begins a day; one that cannot be read is an error. The example `daily_quota`
+//! in the folder `examples/operate` sends a mail each minute over a change to summer time, with a restart each 700
+//! minutes and a clock that is set back: 1,000 on each day.
 //!
 //! # Choices
 //!
@@ -31,8 +32,8 @@
 //!   feature `serde`.
 //! - *Each user*: `Keyed` has [`states`](crate::Keyed::states) and [`restore`](crate::Keyed::restore). All
 //!   windows of a map end together.
-//! - *Several processes at once*: a state in one file is for one process. Use the crate `tollgate-file` on one
-//!   machine, or [Redis](super::share_a_limit).
+//! - *Several processes at once*, also a command that two people start: a state in one file is for one process. Use the
+//!   crate `tollgate-file` on one machine, which keeps its state by itself, or [Redis](super::share_a_limit).
 //!
 //! # Traps
 //!
@@ -41,5 +42,6 @@
 //! - The wall clock and the clock of a limiter differ by the corrections of the wall clock. So the limiter of a
 //!   day ends by the date, in `send`, and its window ends an hour later: if it ended first, because the wall
 //!   clock was set back, the same date would have a second window. The time in a refusal is that of the window.
+//! - A clock that is set back over midnight begins no day again, but a restart before the second midnight does.
 //! - Read the wall clock after `state` and before `restore`. If it went back meanwhile, pass zero for the time that has
 //!   passed: the limiter then owes more, never less.

@@ -37,8 +37,8 @@
 //!   permits to other classes.
 //! - *A limit for each tenant as well*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`
 //!   takes the key itself: an owned one, such as a `String`, a number or an enum.
-//! - *In front of*: a semaphore, a rate, an [adaptive limit], or a
-//!   composition, as an `Arc`.
+//! - *In front of*: an `Arc` of a semaphore or a rate, a `Shared` [adaptive limit], or a composition of these, such as
+//!   `FairQueue::new(all((slots, rate)))`.
 //! - *Fast rates*: put the queue in front of the rate itself, as in
 //!   `all((slots.key(&tenant), queue.class(tenant)))`. Slots that all tenants share go behind a queue
 //!   themselves, because a noisy tenant would fill their line: `all((queue_of_slots.class(tenant), rate))`. In a composition behind the queue, a rate of more than 1,000/s

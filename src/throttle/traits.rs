@@ -142,6 +142,7 @@ use crate::wait::Waiting;
     note = "throttles are taken by reference or in an `Arc`, for example `&limiter` or \
             `Arc::clone(&semaphore)`; where `'static` is asked for, as in tasks and services, in an \
             `Arc`; of a `Keyed`, take a key, `keyed.key(&key)` or `Arc::clone(&keyed).key_owned(key)`; \
+            an adaptive limit is shared by `tollgate_adaptive::Shared`, not by an `Arc`; \
             a `CondvarSemaphore` and a `LocalLimiter` are no throttles",
     note = "`all` takes a tuple of one to six throttles; more can be nested: `all((all((a, b, c)), d))`"
 )]

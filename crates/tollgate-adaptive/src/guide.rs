@@ -57,7 +57,11 @@
 //!   adaptive one: 97 % of the goodput in the mean of 89 simulated phases, and 5 of them under 90 %.
 //! - *A server refuses calls above a rate that you don't know*: [`AdaptiveRate`](crate::AdaptiveRate).
 //! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `ThrottleLayer`, of the crate
-//!   [`tollgate-tower`], report to the limit how each call ended.
+//!   [`tollgate-tower`], report to the limit how each call ended. The middleware of tollgate-reqwest does not: there, a
+//!   503 is a fast success. Use the layer, or acquire around the request as above.
+//! - *In a task, a layer, a queue or `all`*: [`Shared`](crate::Shared) in place of an `Arc`.
+//! - *What an operator sees*: [`explanation`](crate::AdaptiveSnapshot::explanation) of a snapshot has the reason of the
+//!   limit, the latency and the baseline. A probe halves the limit now and then, and is no overload.
 //! - *Another controller*: the default, [`Gradient`](crate::Gradient), repeatedly measures the latency
 //!   without a queue. [`Aimd`](crate::Aimd) is for a server that refuses early;
 //!   your own controller implements [`Controller`](crate::Controller). The pictures show both, and
@@ -84,7 +88,7 @@
 //!   put it last in [`all`](tollgate::all): every other wait looks like latency.
 //! - *A refusal is fast*, so a backend that refuses everything looks idle. Call
 //!   [`overloaded`](crate::AdaptivePermit::overloaded) of an `AdaptivePermit` after a timeout, 429 or 503, and
-//!   [`ignore`](crate::AdaptivePermit::ignore) after a response from a cache.
+//!   [`ignore`](crate::AdaptivePermit::ignore) after a response from a cache, or if no connection could be made.
 //! - *A cancelled call drops its permit*, so it counts as a fast success. Apply a timeout while you
 //!   hold the permit, as in `timeout(limit, query).await`, and call `overloaded` when it elapses, or `ignore` when
 //!   you give up for another reason; do not put it around the function that holds the permit.

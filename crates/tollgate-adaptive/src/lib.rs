@@ -1,8 +1,9 @@
 //! Adaptive limits: a concurrency limit that adapts to the latency of calls, and a rate limit that
 //! adapts to the refusals of a server. [The guide](guide) has a program.
 //!
-//! Both are throttles of [tollgate](https://docs.rs/tollgate), so its compositions, queues and adapters take them, and
-//! report the outcomes of calls to them through [`Adaptive`](tollgate::throttle::Adaptive).
+//! Both are throttles of [tollgate](https://docs.rs/tollgate), so its compositions, queues and adapters take them.
+//! Code that knows how a call ended reports it through [`Adaptive`](tollgate::throttle::Adaptive), as the layer of
+//! `tollgate-tower` does; other adapters drop the permit.
 //!
 //! # How a concurrency limit adapts
 //!

@@ -107,7 +107,9 @@
 //!   try another server.
 //! - *New connections per second*: a rate limiter in place of the semaphore, or [`all`](tollgate::all) of both.
 //!   *For each address*: accept first, and enter a [key](tollgate::Keyed) by the address of the peer.
-//! - *Shut down*: `token.run_until_cancelled(listener.accept())`, and then drop the listener.
+//! - *Shut down*: `token.run_until_cancelled(listener.accept())`, and then drop the listener; with axum,
+//!   `axum::serve(listener, app).with_graceful_shutdown(token.cancelled_owned())`. Then `slots.wait_idle()`, with a
+//!   timeout, waits until all connections are closed.
 //!
 //! [axum#3489]: https://github.com/tokio-rs/axum/pull/3489
 //! [grpc-rust#2094]: https://github.com/grpc/grpc-rust/issues/2094

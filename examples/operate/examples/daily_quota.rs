@@ -15,7 +15,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut daily, mut sent) = (Daily::load(&file, &now)?, [0; 5]);
     // A mail each minute, and a restart each 700 minutes; until 1 o'clock of the fifth day.
     for number in 1..=78 * 60 {
-        if daily.send(&now).is_ok() {
+        let back = u32::from(number % 3 == 0) * 3; // The clock is set back, also over midnight.
+        if daily.send(&(&now - back * minute)).is_ok() {
             sent[now.date().day() as usize - 26] += 1;
         }
         if number % 700 == 0 {

@@ -1,4 +1,4 @@
-//! A command that is started again and again keeps one limit.
+//! A program that is started again keeps its limit. For commands that may run at the same time, use `tollgate-file`.
 
 use std::time::SystemTime;
 use std::{error::Error, fs, path::Path};
@@ -8,8 +8,8 @@ use tollgate::{Quota, RateLimiter};
 /// Returns how many of ten calls are admitted, in a process of its own.
 fn start(file: &Path) -> Result<usize, Box<dyn Error>> {
     let mut limiter = RateLimiter::new(Quota::per_hour(30).burst(30));
-    if let Ok(text) = fs::read_to_string(file) {
-        let (state, read): (LimiterState, SystemTime) = serde_json::from_str(&text)?;
+    if file.try_exists()? {
+        let (state, read): (LimiterState, SystemTime) = serde_json::from_slice(&fs::read(file)?)?;
         // A clock that was set back counts as no time.
         limiter = limiter.restore(&state, read.elapsed().unwrap_or_default())?;
     }

@@ -20,6 +20,7 @@ pub static MAILS: RateLimiter =
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limits {
+    /// Not `usize`: `set_permits` panics above `Semaphore::MAX_PERMITS`.
     uploads: u32,
     api: Quota,
     users: Quota,

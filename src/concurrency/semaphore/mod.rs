@@ -269,7 +269,7 @@ impl Semaphore {
     }
 
     /// Waits for a permit that shares the semaphore instead of borrowing it, so it can move into a
-    /// task.
+    /// task. For several permits, see [`cost_owned`](Self::cost_owned).
     ///
     /// # Cancel safety
     ///
@@ -298,6 +298,7 @@ impl Semaphore {
     /// ```
     #[inline]
     #[doc(alias = "acquire_arc")]
+    #[doc(alias = "acquire_many_owned")]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
         Waiting::new(Acquire::of(self, 1))
     }
@@ -346,7 +347,8 @@ impl Semaphore {
         Permit::try_new(self, n)
     }
 
-    /// Takes a permit that shares the semaphore, without waiting.
+    /// Takes a permit that shares the semaphore, without waiting. For several permits, use `try_acquire` of
+    /// [`cost_owned`](Self::cost_owned).
     ///
     /// # Errors
     ///
@@ -364,6 +366,7 @@ impl Semaphore {
     /// ```
     #[inline]
     #[doc(alias = "try_acquire_arc")]
+    #[doc(alias = "try_acquire_many_owned")]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, AcquireError> {
         Permit::try_new(self, 1)
     }

@@ -24,11 +24,17 @@ impl Daily {
 
     /// Begins with what the last process has stored, if that was on the same day.
     pub(crate) fn load(file: &Path, now: &ZonedDateTime) -> Result<Self, Box<dyn Error>> {
-        let (stored, today) = (fs::read_to_string(file), now.date().to_string());
-        let sent = match stored.unwrap_or_default().split_once(' ') {
-            Some((day, sent)) if day == today => sent.parse()?,
-            _ => 0,
-        };
+        let mut sent = 0;
+        // A file that cannot be read is an error: it must not begin the day again.
+        if file.try_exists()? {
+            let stored = fs::read_to_string(file)?;
+            let (day, count) = stored
+                .split_once(' ')
+                .ok_or("the file of the day is damaged")?;
+            if day == now.date().to_string() {
+                sent = count.parse()?;
+            }
+        }
         Ok(Self::of_day(now, sent)?)
     }
 
@@ -42,8 +48,8 @@ impl Daily {
 
     /// Sends a mail, if one is left for today.
     pub(crate) fn send(&mut self, now: &ZonedDateTime) -> Result<(), Box<dyn Error>> {
-        // Not every day has 24 hours, so each has its own limiter.
-        if self.day != now.date() {
+        // Not every day has 24 hours, so each has its own limiter. A clock that is set back begins no day again.
+        if self.day < now.date() {
             *self = Self::of_day(now, 0)?;
         }
         self.mails.try_acquire()?;

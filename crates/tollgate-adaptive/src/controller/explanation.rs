@@ -58,9 +58,10 @@ pub enum Reason {
     /// No window has ended yet, or the controller does not explain its decisions.
     #[default]
     Unknown,
-    /// Calls take no longer than the baseline, so the limit grows.
+    /// Fewer calls queue than the controller accepts, so the limit grows. With [`Gradient`](crate::Gradient) the latency
+    /// may be somewhat above the baseline.
     NoQueue,
-    /// Calls take longer than the baseline, so the limit shrinks towards the one without a queue.
+    /// More calls queue than the controller accepts, so the limit shrinks.
     Queue,
     /// Less than the limit was in use, so the latency shows nothing about a higher one.
     Unused,

@@ -13,6 +13,8 @@ async fn limited<T>(
     let answer = query.await;
     match &answer {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => permit.overloaded(),
+        // No server answered: the quick error is no sample.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => permit.ignore(),
         // Its latency is a sample, even if the query fails with an error such as "no such row".
         _ => drop(permit),
     }
@@ -29,6 +31,9 @@ async fn main() -> io::Result<()> {
     for _ in 0..100 {
         limited(&limit, query()).await?;
     }
-    println!("{} calls at once", limit.snapshot().permits.limit);
+    let now = limit.snapshot();
+    let why = now.explanation;
+    println!("{} calls at once: {}", now.permits.limit, why.reason.as_str());
+    println!("{:?}, {:?} without a queue", why.latency, why.baseline);
     Ok(())
 }
