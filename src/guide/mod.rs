@@ -9,7 +9,7 @@
 //! |---|---|
 //! | at most N at once, in tasks or threads | [`Semaphore`](crate::Semaphore); in a thread, `acquire().wait()` |
 //! | N items to share: buffers, connections | [`Pool<T>`](crate::Pool) |
-//! | tokens in a channel, idle or busy | `ChannelSemaphore` |
+//! | at most N at once with the simplest mechanism, tokens in a channel; roughly in order | `ChannelSemaphore` |
 //! | somewhat more throughput among threads that queue, without fairness | [`CondvarSemaphore`](crate::CondvarSemaphore) |
 //! | at most N per second, minute, hour or day, evenly or in bursts | [`RateLimiter`](crate::RateLimiter) |
 //! | at most N bytes of memory in use | a [`Semaphore`](crate::Semaphore) whose permits are bytes, see [the page](limit_memory) |
