@@ -57,8 +57,8 @@
 //!   adaptive one: 97 % of the goodput in the mean of 89 simulated phases, and 5 of them under 90 %.
 //! - *A server refuses calls above a rate that you don't know*: [`AdaptiveRate`](crate::AdaptiveRate).
 //! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `ThrottleLayer`, of the crate
-//!   [`tollgate-tower`], report to the limit how each call ended. The middleware of tollgate-reqwest does not: there, a
-//!   503 is a fast success. Use the layer, or acquire around the request as above.
+//!   [`tollgate-tower`], and of `ThrottleMiddleware`, of [`tollgate-reqwest`], report to the limit how each call ended.
+//!   Without them a 503 is a fast success.
 //! - *In a task, a layer, a queue or `all`*: [`Shared`](crate::Shared) in place of an `Arc`.
 //! - *What an operator sees*: [`explanation`](crate::AdaptiveSnapshot::explanation) of a snapshot has the reason of the
 //!   limit, the latency and the baseline. A probe halves the limit now and then, and is no overload.
@@ -99,3 +99,4 @@
 //! - A limit does not grow while callers use less than 80 % of it.
 //!
 //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+//! [`tollgate-reqwest`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/

@@ -67,8 +67,22 @@ pub fn asked_wait(
 /// # Ok::<_, http::Error>(())
 /// ```
 pub fn feedback<B>(response: &Response<B>) -> Feedback {
-    let status = response.status();
-    match ResponseClass::of(status, response.headers(), SystemTime::now) {
+    feedback_of_head(response.status(), response.headers())
+}
+
+/// Returns the [`feedback`] of a response with this status and these fields, for response types of other crates.
+///
+/// # Examples
+///
+/// ```
+/// use http::{HeaderMap, StatusCode};
+/// use tollgate::throttle::Feedback;
+///
+/// let feedback = tollgate_http::feedback_of_head(StatusCode::GATEWAY_TIMEOUT, &HeaderMap::new());
+/// assert_eq!(feedback, Feedback::OVERLOADED);
+/// ```
+pub fn feedback_of_head(status: StatusCode, headers: &HeaderMap) -> Feedback {
+    match ResponseClass::of(status, headers, SystemTime::now) {
         ResponseClass::Refused(retry_after) => Feedback::Overloaded { retry_after },
         ResponseClass::Success if status != StatusCode::GATEWAY_TIMEOUT => Feedback::Success,
         ResponseClass::Success | ResponseClass::RefusedAlone => {

@@ -62,7 +62,7 @@ mod work;
 #[doc(no_inline)]
 pub use ipnet::IpNet;
 
-pub use self::answer::{asked_wait, feedback};
+pub use self::answer::{asked_wait, feedback, feedback_of_head};
 pub use self::api_limits::{ApiCall, ApiCharges, ApiLimit, ApiLimits, Charged, Usage};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
 pub use self::fields::{Policy, RateLimitHeaders};

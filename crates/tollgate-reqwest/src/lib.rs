@@ -122,5 +122,11 @@ mod throttle;
 pub use self::pauses::{PausesMiddleware, origin};
 pub use self::refusals::Refusals;
 pub use self::throttle::ThrottleMiddleware;
+/// Returns the feedback of a response about the load of its server, for
+/// [`classify`](ThrottleMiddleware::classify): [`tollgate_http::feedback_of_head`].
+pub fn feedback(response: &reqwest::Response) -> tollgate::throttle::Feedback {
+    tollgate_http::feedback_of_head(response.status(), response.headers())
+}
+
 #[doc(no_inline)]
 pub use tollgate_http::{ApiLimit, ApiLimits, Charged, Paused, Pauses, Usage, server_limits};

@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Body, Request, Response, ResponseBuilderExt};
-use reqwest_middleware::{Error, Middleware, Next, Result};
+use reqwest_middleware::{Error, Middleware, Next};
 use tollgate::Throttle;
+use tollgate::throttle::{Adaptive, Feedback};
 use tollgate_tower::ThrottledBody;
 
 /// Puts the requests of a client behind a throttle: each waits until it is admitted, in the order of the throttle.
@@ -56,13 +57,18 @@ use tollgate_tower::ThrottledBody;
 ///
 /// Dropping the future of a request removes it from the queue, or drops the request and returns its permit. A server may
 /// notice that late, and then works on one request more than there are permits.
-pub struct ThrottleMiddleware<T> {
+pub struct ThrottleMiddleware<T: Throttle> {
     choose: Arc<dyn Fn(&Request) -> T + Send + Sync>,
     timeout: Option<Duration>,
     until_head: bool,
+    learn: Option<Arc<Learn<T>>>,
 }
 
-impl<T> ThrottleMiddleware<T> {
+/// Reports an answer to the throttle; `None` if the request was dropped before.
+type Learn<T> =
+    dyn Fn(&T, &mut <T as Throttle>::Permit, Option<Result<&Response, &Error>>) + Send + Sync;
+
+impl<T: Throttle> ThrottleMiddleware<T> {
     /// Creates a middleware with one throttle for all requests, such as an `Arc<RateLimiter>` or an
     /// `Arc<Semaphore>`.
     ///
@@ -71,7 +77,7 @@ impl<T> ThrottleMiddleware<T> {
     /// See [the crate](crate).
     pub fn new(throttle: T) -> Self
     where
-        T: Throttle + Send + Sync + 'static,
+        T: Send + Sync + 'static,
     {
         Self::by(move |_| throttle.clone())
     }
@@ -87,6 +93,7 @@ impl<T> ThrottleMiddleware<T> {
             choose: Arc::new(choose),
             timeout: None,
             until_head: false,
+            learn: None,
         }
     }
 
@@ -129,6 +136,60 @@ impl<T> ThrottleMiddleware<T> {
         self.until_head = true;
         self
     }
+
+    /// Reports the outcome of each request to an adaptive throttle, by the head of its response or its error;
+    /// [`feedback`](crate::feedback) classifies responses. A request that is dropped before is
+    /// [ignored](Feedback::Ignored).
+    ///
+    /// A permit that is held to the end of the body measures how fast the caller reads, too: add
+    /// [`until_head`](Self::until_head) if the limit is of what the server does before it answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::throttle::Feedback;
+    /// use tollgate_adaptive::{AdaptiveSemaphore, Shared};
+    /// use tollgate_reqwest::{ThrottleMiddleware, feedback};
+    ///
+    /// let backend = Shared::from(AdaptiveSemaphore::default());
+    /// let throttle = ThrottleMiddleware::new(backend)
+    ///     .until_head()
+    ///     .classify(|answer| answer.map_or(Feedback::OVERLOADED, feedback));
+    /// ```
+    #[must_use]
+    pub fn classify<C>(mut self, classify: C) -> Self
+    where
+        T: Adaptive,
+        C: Fn(Result<&Response, &Error>) -> Feedback + Send + Sync + 'static,
+    {
+        self.learn = Some(Arc::new(move |throttle: &T, permit, answered| {
+            throttle.learn(permit, answered.map_or(Feedback::Ignored, &classify));
+        }));
+        self
+    }
+}
+
+/// A request that was admitted. Dropping it reports that there was no answer, and returns the permit.
+struct Sent<'a, T: Throttle> {
+    throttle: T,
+    permit: Option<T::Permit>,
+    learn: Option<&'a Learn<T>>,
+}
+
+impl<T: Throttle> Sent<'_, T> {
+    fn end(&mut self, answered: Option<Result<&Response, &Error>>) -> Option<T::Permit> {
+        let mut permit = self.permit.take();
+        if let (Some(learn), Some(permit)) = (self.learn, &mut permit) {
+            learn(&self.throttle, permit, answered);
+        }
+        permit
+    }
+}
+
+impl<T: Throttle> Drop for Sent<'_, T> {
+    fn drop(&mut self) {
+        let _ = self.end(None);
+    }
 }
 
 #[async_trait]
@@ -141,19 +202,27 @@ where
         request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
-    ) -> Result<Response> {
-        let enter = (self.choose)(&request).enter();
+    ) -> Result<Response, Error> {
+        let throttle = (self.choose)(&request);
+        let enter = throttle.enter();
         let entered = match self.timeout {
             None => enter.await,
             Some(duration) => enter.timeout(duration).await,
         };
-        let permit = entered.map_err(Error::middleware)?;
+        let permit = Some(entered.map_err(Error::middleware)?);
+        let learn = self.learn.as_deref();
+        let mut sent = Sent {
+            throttle,
+            permit,
+            learn,
+        };
         // The work is dropped before the permit.
-        let answer = next.run(request, extensions).await?;
-        Ok(if self.until_head {
-            answer
-        } else {
-            holding(answer, permit)
+        let answer = next.run(request, extensions).await;
+        let permit = sent.end(Some(answer.as_ref()));
+        let held = permit.filter(|_| !self.until_head);
+        answer.map(|answer| match held {
+            Some(permit) => holding(answer, permit),
+            None => answer,
         })
     }
 }
@@ -177,16 +246,17 @@ pub(crate) fn with_body(answer: Response) -> (impl FnOnce(Body) -> Response, Bod
     (answer, body)
 }
 
-impl<T> Clone for ThrottleMiddleware<T> {
+impl<T: Throttle> Clone for ThrottleMiddleware<T> {
     fn clone(&self) -> Self {
         Self {
             choose: Arc::clone(&self.choose),
+            learn: self.learn.clone(),
             ..*self
         }
     }
 }
 
-impl<T> fmt::Debug for ThrottleMiddleware<T> {
+impl<T: Throttle> fmt::Debug for ThrottleMiddleware<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThrottleMiddleware")
             .field("timeout", &self.timeout)

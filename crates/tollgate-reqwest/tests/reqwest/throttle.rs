@@ -11,8 +11,10 @@ use reqwest_middleware::{ClientWithMiddleware, Error};
 use tokio::sync::Semaphore as Signal;
 use tokio::time::timeout;
 use tollgate::semaphore::Resting;
-use tollgate::throttle::BoxThrottle;
+use tollgate::throttle::{BoxThrottle, Feedback};
 use tollgate::{AcquireError, ErrorKind, Keyed};
+use tollgate_adaptive::{AdaptiveSemaphore, Shared};
+use tollgate_reqwest::feedback;
 
 use super::*;
 
@@ -237,6 +239,40 @@ async fn new_with_a_failing_request_returns_its_permit() {
     let failed = client.get("ftp://127.0.0.1/").send().await.unwrap_err();
     assert!(!failed.is_middleware(), "{failed}");
     assert_eq!(slots.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn classify_reports_answers_and_errors_and_ignores_a_dropped_request() {
+    let backend = Shared::from(AdaptiveSemaphore::default().clock(Clock::tokio()));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let throttle = ThrottleMiddleware::new(backend.clone()).classify({
+        let seen = Arc::clone(&seen);
+        move |answer| {
+            let status = answer.map(|answer| answer.status().as_u16()).ok();
+            seen.lock().unwrap().push(status);
+            answer.map_or(Feedback::OVERLOADED, feedback)
+        }
+    });
+    let mut server = Server::new([Response::new("text"), refusal(1)]);
+    server.latency = SECOND;
+    let answered = builder().with(throttle.clone()).with(server).build();
+    // The second answer has no body that could hold the permit.
+    for in_use in [1, 0] {
+        let answer = answered.get("http://a.test/").send().await.unwrap();
+        assert_eq!(backend.snapshot().permits.in_use, in_use);
+        drop(answer);
+    }
+    let dropped = answered.get("http://a.test/").send();
+    assert!(timeout(SECOND / 2, dropped).await.is_err());
+    let failing = builder().with(throttle).build();
+    failing.get("ftp://127.0.0.1/").send().await.unwrap_err();
+
+    assert_eq!(*seen.lock().unwrap(), [Some(200), Some(429), None]);
+    let snapshot = backend.snapshot();
+    assert_eq!(
+        (snapshot.permits.in_use, snapshot.window.overloaded()),
+        (0, 2)
+    );
 }
 
 #[tokio::test(start_paused = true)]
