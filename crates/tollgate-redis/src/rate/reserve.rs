@@ -20,25 +20,22 @@ impl RateState {
     /// the microseconds that each has: none if it only tries.
     pub(super) fn asks(&self, queue: &Queue, room: u64, most: usize, now: Instant) -> Vec<Asked> {
         let mut left = room.saturating_add(self.rule.burst);
+        // A search from the end of an iterator over the queue would pass all that are behind.
+        let first: Vec<_> = queue.iter().take(most).collect();
         // Those who only try are asked for, too: they are decided by this call.
-        let mut waiters = queue.iter().take(most).enumerate();
-        let last_try = waiters.rfind(|(_, waiter)| waiter.tries);
-        let last_try = last_try.map_or(0, |(index, _)| index + 1);
-        let asks = queue
-            .iter()
-            .take(most)
-            .enumerate()
-            .map_while(|(index, waiter)| {
-                let fits = left > 0 || index < last_try;
-                left = left.saturating_sub(waiter.cost);
-                let time = match (waiter.tries, waiter.deadline) {
-                    (true, _) => 0,
-                    (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
-                    _ => MOST,
-                };
-                let (number, cost) = (waiter.number, waiter.cost);
-                fits.then_some(Asked { number, cost, time })
-            });
+        let last_try = first.iter().rposition(|waiter| waiter.tries);
+        let last_try = last_try.map_or(0, |index| index + 1);
+        let asks = first.into_iter().enumerate().map_while(|(index, waiter)| {
+            let fits = left > 0 || index < last_try;
+            left = left.saturating_sub(waiter.cost);
+            let time = match (waiter.tries, waiter.deadline) {
+                (true, _) => 0,
+                (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
+                _ => MOST,
+            };
+            let (number, cost) = (waiter.number, waiter.cost);
+            fits.then_some(Asked { number, cost, time })
+        });
         asks.collect()
     }
 }
