@@ -15,6 +15,7 @@ mod faults {
     #[cfg(feature = "cluster")]
     mod cluster;
     mod dropped;
+    mod fork;
     mod help;
     mod messages;
     mod outages;

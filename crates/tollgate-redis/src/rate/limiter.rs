@@ -19,6 +19,7 @@ use crate::queue::{LimitCounters, LimitStatistics};
 use crate::refunds::Refunds;
 use crate::script::MOST;
 use crate::store::Store;
+use crate::unique::unique;
 
 /// A rate limit that a server keeps under a name, for all processes that use that name.
 ///
@@ -123,7 +124,7 @@ impl RateLimiter {
         let prefetch = options.prefetch;
         let rate = Rate {
             key,
-            id: fastrand::u64(..MOST),
+            id: unique() % MOST,
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
             shares: options.shares(quota),
