@@ -8,7 +8,7 @@ use redis::{FromRedisValue, Value};
 use tollgate::{AcquireError, ErrorKind};
 
 use super::charge::{Charge, Queue, Source};
-use super::denied::Denied;
+use super::charging::refuse;
 use super::reply::Reply;
 use super::rule::Rule;
 use super::state::{RateState, Shared, State};
@@ -67,7 +67,7 @@ impl Shared {
         let mut arguments: Vec<u64> = arguments.collect();
         arguments.pop_if(|last| *last == 1);
         let call = async {
-            self.repay(&rule).await?;
+            self.repay(rule, 1).await?;
             let value = self.call(&rule, "turns", &arguments, identity).await?;
             Reserved::read(&value, &asks)
         };
@@ -79,17 +79,17 @@ impl Shared {
         let charged = asks.iter().zip(&reply.decided);
         let charged = charged.filter(|(_, decided)| decided.position.is_some());
         self.limit
+            .common
             .shares
             .charge(charged.map(|(asked, _)| asked.cost).sum());
         let wait = reply.state.wait;
         let left = asks.len() - reply.decided.len();
-        let denied = Denied {
-            cost: asks.get(reply.decided.len()).map_or(1, |asked| asked.cost),
-            rule,
-            until: answered + wait,
-            believed: asked + wait.min(self.limit.options.recheck),
-            again: answered,
-        };
+        let cost = asks.get(reply.decided.len()).map_or(1, |asked| asked.cost);
+        let denied = self
+            .limit
+            .common
+            .options
+            .denied(cost, rule, wait, [asked, answered]);
         let denied = Some(denied).filter(|_| !wait.is_zero());
         let source = if asks.len() > 1 {
             Source::Coalesced
@@ -98,14 +98,16 @@ impl Shared {
         };
         self.change(|state| {
             let own = &mut state.own;
-            let within = rule.within(self.limit.options.horizon);
+            let within = rule.within(self.limit.common.options.horizon);
             let (first, took) = (asks[0].cost, answered - asked);
             let is_timely = own.turns.learn(first, within, reply.holders, took);
             let again = self.decide(state, &rule, &reply, source, answered, is_timely);
-            let State { queue, own, .. } = state;
-            own.denied.learn(denied, forgotten);
-            own.turns.learn_line(denied.map(|denied| denied.until));
-            own.refuse(queue, &self.limit.options, answered, again + left, source);
+            state.own.denied.learn(denied, forgotten);
+            state
+                .own
+                .turns
+                .learn_line(denied.map(|denied| denied.until));
+            refuse(&self.limit, state, answered, (again + left, source));
         });
     }
 
@@ -126,7 +128,7 @@ impl Shared {
             abandoned,
             ..
         } = state;
-        let (options, mut again) = (&self.limit.options, 0);
+        let (options, mut again) = (&self.limit.common.options, 0);
         for &Decided {
             number,
             wait,
