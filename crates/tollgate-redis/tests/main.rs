@@ -49,7 +49,7 @@ mod limiter {
     mod prefetch;
     mod sets;
     mod statistics;
-    mod turns;
+    pub(crate) mod turns;
     mod verbs;
 }
 
