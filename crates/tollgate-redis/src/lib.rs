@@ -16,6 +16,7 @@ mod refunds;
 mod script;
 mod store;
 mod sync;
+mod unique;
 
 pub use crate::detector::{Detector, DetectorStatistics};
 pub use crate::error::StoreError;

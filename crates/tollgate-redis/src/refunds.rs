@@ -21,11 +21,19 @@ const MOST_WORK: u64 = 1024;
 /// The maximum number of refunds that wait.
 const MOST_WAITING: usize = 1 << 16;
 
-pub(crate) trait Refund {
+pub(crate) trait Refund: Send + Sync + 'static {
     /// The order of the charges.
-    type Order: Ord;
+    type Order: Ord + Send;
 
     fn order(&self) -> Self::Order;
+
+    /// Returns the number of limits that were charged.
+    fn limits(&self) -> usize {
+        1
+    }
+
+    /// Returns the arguments of the script about the limit with this index: the units, and the ticket.
+    fn arguments(&self, index: usize) -> [u64; 4];
 
     /// Returns the number of units to refund.
     fn units(&self) -> u64;
@@ -163,6 +171,10 @@ mod tests {
 
         fn order(&self) -> u64 {
             self.0
+        }
+
+        fn arguments(&self, _index: usize) -> [u64; 4] {
+            [1, self.0, 0, 0]
         }
 
         fn units(&self) -> u64 {

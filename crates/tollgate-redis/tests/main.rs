@@ -15,6 +15,7 @@ mod faults {
     #[cfg(feature = "cluster")]
     mod cluster;
     mod dropped;
+    mod fork;
     mod help;
     mod messages;
     mod outages;
@@ -48,7 +49,7 @@ mod limiter {
     mod prefetch;
     mod sets;
     mod statistics;
-    mod turns;
+    pub(crate) mod turns;
     mod verbs;
 }
 

@@ -12,8 +12,6 @@
 //! 4. A waiter that leaves, leaves no ticket that waiters of other processes would wait for. All that the server
 //!    may have of it is returned as soon as the store answers.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +27,7 @@ use crate::keys;
 use crate::queue::{self, Limit, LimitCounters, Next, Wait, Waiter};
 use crate::script::MOST;
 use crate::store::{Listener, Listening};
+use crate::unique::unique;
 
 /// The options, which are set when a semaphore is created.
 #[derive(Clone, Copy, Debug)]
@@ -343,5 +342,5 @@ impl Shared {
 
 /// Returns the name of a process in a line: a random number.
 pub(super) fn process() -> String {
-    format!("{:016x}", RandomState::new().build_hasher().finish())
+    format!("{:016x}", unique())
 }

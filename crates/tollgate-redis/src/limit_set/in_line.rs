@@ -30,7 +30,7 @@ impl Shared {
             Err(error) => Err(error.clone()),
         };
         let call = Arc::clone(&self).decide(n);
-        self.limit.counters.counted(call, decided).await
+        self.limit.common.counters.counted(call, decided).await
     }
 
     async fn decide(self: Arc<Self>, n: u64) -> Result<Charges, AcquireError> {
@@ -55,7 +55,7 @@ impl Shared {
             match turns.wait(&lines).await {
                 Ok(()) => {}
                 // The queue of the set decides by the fallback.
-                Err(error) if is_outage(&error) && !self.limit.options.fail_waiting => {}
+                Err(error) if is_outage(&error) && !self.limit.common.options.fail_waiting => {}
                 Err(error) => return Err(error),
             }
             turns.drop_stale();
@@ -172,7 +172,7 @@ impl<'a> TurnsInHand<'a> {
 
     fn give_back(&self, index: usize, charge: Charge) {
         let turns = usize::from(charge.is_turn());
-        self.shared.limit.counters.unused_turns(turns);
+        self.shared.limit.common.counters.unused_turns(turns);
         self.shared.limit.limiter(index).refund_later(charge);
     }
 

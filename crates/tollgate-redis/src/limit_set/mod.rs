@@ -12,6 +12,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate::wait::Waiting;
@@ -19,12 +20,12 @@ use tollgate::{AcquireError, Algorithm, Decision, ErrorKind, Quota, Throttle};
 
 pub use self::outcome::{Charges, Outcome};
 pub(crate) use self::parts::Parts;
-use self::waiting::{Options, SetState, Shared, Waits};
+use self::waiting::{SetState, Shared, Step, Waits};
 use crate::error::StoreError;
 use crate::fallback::Fallback;
 use crate::keys;
 use crate::queue::{Limit, LimitStatistics, Origin};
-use crate::rate::Rule;
+use crate::rate::{Options, Rule};
 use crate::script::{MOST, slot};
 use crate::store::Store;
 
@@ -96,14 +97,7 @@ pub struct LimitSet {
 impl LimitSet {
     /// Creates an empty set, which admits every call. Makes no call of the store.
     pub fn new(store: &Store) -> Self {
-        let options = Options {
-            jitter: Duration::ZERO,
-            fallback: Fallback::default(),
-            fail_waiting: false,
-            max_waiters: usize::MAX,
-            horizon: Duration::from_millis(250),
-        };
-        Self::made(Parts::new(store), options)
+        Self::made(Parts::new(store), Options::default())
     }
 
     fn made(parts: Parts, options: Options) -> Self {
@@ -116,7 +110,7 @@ impl LimitSet {
 
     /// A set with changed options has waiters and charges of its own.
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let mut options = self.shared.limit.options;
+        let mut options = self.shared.limit.common.options;
         change(&mut options);
         Self::made(self.parts().clone(), options)
     }
@@ -161,7 +155,7 @@ impl LimitSet {
             "the key {key:?} is given twice"
         );
         parts.push(key, rule, quota, algorithm);
-        Self::made(parts, self.shared.limit.options)
+        Self::made(parts, self.shared.limit.common.options)
     }
 
     /// Adds a random delay of at most `max` to the time at which a waiter retries, so that the processes of a
@@ -193,7 +187,7 @@ impl LimitSet {
     }
 
     /// Sets the maximum number of callers of this process that wait. Others are rejected with
-    /// [`QueueFull`](tollgate::ErrorKind::QueueFull). The default is no maximum.
+    /// [`QueueFull`](tollgate::ErrorKind::QueueFull), also in an outage. The default is no maximum.
     #[must_use]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
@@ -208,7 +202,7 @@ impl LimitSet {
 
     /// Returns the number of callers of this process that wait.
     pub fn waiting(&self) -> usize {
-        self.shared.limit.waiting(&self.shared.state().queue)
+        self.shared.limit.in_line.load(Ordering::Relaxed) + self.shared.state().queue.len()
     }
 
     /// Returns the [key](crate#keys-on-the-server) of the limit that was added at this index.
@@ -262,7 +256,12 @@ impl LimitSet {
             Ok(_) => Err(AcquireError::new(ErrorKind::ExceedsCapacity)),
             Err(error) => Err((*error).into()),
         };
-        self.shared.limit.counters.counted(call, decided).await
+        self.shared
+            .limit
+            .common
+            .counters
+            .counted(call, decided)
+            .await
     }
 
     /// Returns the decisions that a call of cost `n` would get, in the order of the limits, without
@@ -282,7 +281,8 @@ impl LimitSet {
 
     /// Acquires one unit of each limit, and waits for them.
     ///
-    /// Calls the server at once, unless others of this process wait in front. See [order](Self#order).
+    /// Calls the server at once, unless others of this process wait in front, or a call of at most that cost was denied within
+    /// the last second, and would be denied still. See [order](Self#order).
     ///
     /// # Cancel safety
     ///
@@ -352,14 +352,14 @@ impl LimitSet {
             .on_abandoned(move |value| {
                 let outcome = this.limit.parts.outcome(n, &value);
                 if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
-                    this.refund_later(charges);
+                    this.refund_later(vec![Step::Admitted(charges)]);
                 }
                 drop(token);
             });
         let read = async { self.parts().outcome(n, &call.await?) };
         let outcome = self.shared.breaker.guard(read).await?;
         if outcome.is_admitted() {
-            self.shared.limit.shares.charge(n);
+            self.shared.limit.common.shares.charge(n);
         }
         Ok(outcome)
     }
@@ -377,7 +377,11 @@ impl LimitSet {
     ///
     /// The failure of the store. The charges then stay, and time pays them off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
-        self.shared.refund(charges).await
+        // Those of another set may be too few.
+        if !charges.tickets.is_empty() && !self.shared.limit.has_made(&charges) {
+            return Err(StoreError::Script);
+        }
+        self.shared.refund(Step::Admitted(charges)).await
     }
 
     /// Returns what this set and its clones have done. A call of a set is one call, however many limits the set has;
@@ -394,7 +398,7 @@ impl LimitSet {
     /// # }
     /// ```
     pub fn statistics(&self) -> LimitStatistics {
-        let mut all = self.shared.limit.counters.snapshot();
+        let mut all = self.shared.limit.common.counters.snapshot();
         for limiter in self.shared.limit.limiters() {
             let of_limit = limiter.statistics();
             all.turns += of_limit.turns;
@@ -410,7 +414,7 @@ impl LimitSet {
     /// Refunds that the server received and ignored are not counted, as for
     /// [`RateLimiter::unrefunded`](crate::RateLimiter::unrefunded).
     pub fn unrefunded(&self) -> u64 {
-        self.shared.limit.refunds.lost()
+        self.shared.limit.common.refunds.lost()
     }
 
     /// Rejects all callers that wait and all later ones that would, and waits until their turns, and the calls
@@ -441,7 +445,7 @@ impl Throttle for LimitSet {
     }
 
     fn rollback(&self, charges: Charges) {
-        self.shared.refund_later(charges);
+        self.shared.refund_later(vec![Step::Admitted(charges)]);
     }
 }
 

@@ -102,6 +102,15 @@ impl Refund for Charges {
             .map(|[position, made, _]| (*made, *position))
     }
 
+    fn limits(&self) -> usize {
+        self.tickets.len()
+    }
+
+    fn arguments(&self, index: usize) -> [u64; 4] {
+        let [position, made, at] = self.tickets[index];
+        [self.cost, position, made, at]
+    }
+
     fn units(&self) -> u64 {
         self.cost
     }

@@ -14,55 +14,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tollgate::wait::Waiting;
-use tollgate::{AcquireError, ErrorKind};
+use tollgate::{AcquireError, rate};
 
 use super::outcome::Charges;
 use super::parts::{Part, Parts};
 use crate::error::StoreError;
-use crate::fallback::{Fallback, Shares};
-use crate::queue::{self, Limit, LimitCounters, MOST_VISITED, Next, Origin, Wait};
-use crate::rate::{LATE, RateLimiter, Reply, jittered};
+use crate::queue::{self, Limit, Next, Origin, Wait};
+use crate::rate::{
+    self as limiter, Answered, Charging, Common, Denied, DeniedCache, LATE, Options,
+};
+use crate::rate::{RateLimiter, Reply, Rule, Source};
 use crate::refunds::Refunds;
 
 /// The maximum number of callers in one call, divided by the number of limits.
 const MOST_ASKED: usize = 256;
 
-/// The longest time until the next call for waiters of a limit that reserves no turns.
-const RECHECK: Duration = Duration::from_secs(1);
-
-/// The shortest one.
-const SOON: Duration = Duration::from_millis(1);
-
-/// The options, which are set when a set is created.
-#[derive(Clone, Copy)]
-pub(super) struct Options {
-    pub(super) jitter: Duration,
-    pub(super) fallback: Fallback,
-    pub(super) fail_waiting: bool,
-    pub(super) max_waiters: usize,
-    pub(super) horizon: Duration,
-}
-
 pub(super) struct Waits {
     pub(super) parts: Parts,
-    pub(super) options: Options,
+    pub(super) common: Common<Charges>,
     /// The limits, each for the waiters that have to reserve turns.
     limiters: Vec<OnceLock<RateLimiter>>,
-    /// The shares that decide while the server does not.
-    pub(super) shares: Shares,
     /// The number of callers that wait for turns.
     pub(super) in_line: AtomicUsize,
-    pub(super) refunds: Refunds<Charges>,
-    pub(super) counters: LimitCounters,
 }
 
 #[derive(Default)]
 pub(super) struct SetState {
-    /// A limit that reserves no turns has too little until the first time. Until the second time nobody calls again.
-    denied: Option<[Instant; 2]>,
-    /// The last call has failed. Until this time nobody calls again.
-    lost: Option<Instant>,
+    /// The last denial of a limit that reserves no turns.
+    denied: DeniedCache,
     /// Several limits lacked something when a caller was refused last. Only the server knows how long each of their
     /// lines is.
     pub(super) has_several_lines: bool,
@@ -81,44 +60,34 @@ pub(super) enum Step {
 pub(super) type Shared = queue::Shared<Waits>;
 type State = queue::State<Waits>;
 
-/// A caller about whom the server is asked.
-struct Asked {
-    number: u64,
-    cost: u64,
-    held: Held,
-}
-
-impl Asked {
-    /// Returns what the caller has still to be charged to a limit.
-    fn cost_of(&self, index: usize) -> u64 {
-        let is_held = self.held.iter().any(|(held, _)| *held == index);
-        if is_held { 0 } else { self.cost }
-    }
-}
+type Asked = limiter::Asked<Waits>;
 
 impl Waits {
     pub(super) fn new(parts: Parts, options: Options) -> Self {
         let limits = parts.each.iter().map(|part| (part.quota, part.algorithm));
         Self {
             limiters: parts.each.iter().map(|_| OnceLock::new()).collect(),
-            shares: Shares::new(options.fallback, options.fail_waiting, limits),
+            common: Common {
+                options,
+                shares: options.shares(limits),
+                refunds: Refunds::default(),
+                counters: Arc::default(),
+            },
             parts,
-            options,
             in_line: AtomicUsize::new(0),
-            refunds: Refunds::default(),
-            counters: LimitCounters::default(),
         }
     }
 
     /// Returns the limit that was added at this index.
     pub(super) fn limiter(&self, index: usize) -> &RateLimiter {
         self.limiters[index].get_or_init(|| {
-            let (Part { key, quota, .. }, options) = (&self.parts.each[index], &self.options);
+            let (Part { key, quota, .. }, options) =
+                (&self.parts.each[index], &self.common.options);
             let limiter = RateLimiter::with_key(&self.parts.store, key.clone(), *quota)
                 .max_waiters(options.max_waiters)
                 .horizon(options.horizon);
             // In an outage, the queue of the set decides by the fallback.
-            if self.shares.waits() {
+            if self.common.shares.waits() {
                 limiter
             } else {
                 limiter.fail_waiting()
@@ -144,7 +113,7 @@ impl Waits {
         let all = self.parts.each[index]
             .rule
             .lasting(waiting as u128 * u128::from(cost));
-        all.saturating_sub(self.options.horizon)
+        all.saturating_sub(self.common.options.horizon)
     }
 
     /// Returns whether a charge of this cost, since a time, is too old to be used.
@@ -155,7 +124,7 @@ impl Waits {
         now: Instant,
     ) -> bool {
         let one = self.parts.each[index].rule.lasting(cost.into());
-        let most = LATE.max(self.options.horizon).max(one);
+        let most = LATE.max(self.common.options.horizon).max(one);
         now.saturating_duration_since(since) > most
     }
 }
@@ -180,27 +149,13 @@ impl Limit for Waits {
     }
 
     fn join(&self, state: &State, caller: &Wait<Self>) -> Result<Held, AcquireError> {
-        let now = Instant::now();
-        let waits = state.own.again().is_some_and(|again| again > now);
-        let waiting = self.waiting(&state.queue);
-        if waits && caller.place.is_none() && !caller.tries {
-            if waiting >= self.options.max_waiters.max(1) {
-                return Err(AcquireError::new(ErrorKind::QueueFull));
-            }
-            if let (Some([until, _]), Some(time)) = (state.own.denied, Waiting::remaining_timeout())
-                && until > now
-                && until - now > time
-            {
-                return Err(AcquireError::would_take(until - now));
-            }
-        }
+        limiter::join(self, state, caller)?;
         Ok(caller.brought.clone())
     }
 
     fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
         let State { queue, own, .. } = state;
         if queue.is_empty() {
-            own.denied = None;
             return Next::End;
         }
         let (now, waits) = (Instant::now(), &shared.limit);
@@ -219,12 +174,7 @@ impl Limit for Waits {
                 queue.reply(waiter, Ok(Step::Behind(Vec::new())));
             }
         }
-        let again = if asked.is_empty() {
-            own.again()
-        } else {
-            own.lost
-        };
-        if let Some(again) = again.filter(|again| *again > now) {
+        if let Some(again) = own.denied.asks_again(queue, false, now) {
             return Next::Sleep(again);
         }
         if asked.is_empty() {
@@ -234,191 +184,130 @@ impl Limit for Waits {
             // The replies may bring others.
             return Next::Sleep(now);
         }
-        Next::Run(Box::pin(Arc::clone(shared).ask(asked)))
+        let (rule, limits) = (waits.rule(own), waits.parts.each.len());
+        Next::Run(Box::pin(Arc::clone(shared).take(rule, limits, asked)))
     }
 
     fn give_back(shared: &Arc<Shared>, steps: Vec<Step>) {
-        for step in steps {
-            if let Step::Admitted(charges) = step {
-                shared.refund_later(charges);
-            }
+        shared.refund_later(steps);
+    }
+}
+
+impl Charging for Waits {
+    type Refund = Charges;
+
+    const DENIES_TRIES: bool = false;
+
+    fn common(&self) -> &Common<Charges> {
+        &self.common
+    }
+
+    fn denied(own: &SetState) -> &DeniedCache {
+        &own.denied
+    }
+
+    fn denied_mut(own: &mut SetState) -> &mut DeniedCache {
+        &mut own.denied
+    }
+
+    fn rule(&self, _own: &SetState) -> Rule {
+        self.parts.each[0].rule
+    }
+
+    fn in_line(&self, _own: &SetState) -> usize {
+        self.in_line.load(Ordering::Relaxed)
+    }
+
+    async fn ask(
+        shared: &Shared,
+        _rule: Rule,
+        what: &'static str,
+        arguments: Vec<Vec<u64>>,
+    ) -> Result<Vec<Reply>, StoreError> {
+        let parts = &shared.limit.parts;
+        parts.replies(&parts.call(what, arguments).await?)
+    }
+
+    fn cost(asked: &Asked, index: usize) -> u64 {
+        let is_held = asked.request.iter().any(|(held, _)| *held == index);
+        if is_held { 0 } else { asked.cost }
+    }
+
+    fn permit(&self, call: &Answered<Self>, asked: &Asked, after: &[u64]) -> Step {
+        let mut charges = self
+            .parts
+            .charges(asked.cost, &call.replies, |index| after[index]);
+        if call.source == Source::Coalesced {
+            charges.origin = Origin::Coalesced;
         }
-    }
-}
-
-impl SetState {
-    /// Returns when the driver may call again for callers that have not been charged.
-    fn again(&self) -> Option<Instant> {
-        self.lost.or(self.denied.map(|[_, again]| again))
-    }
-}
-
-impl Asked {
-    fn of(waiter: &queue::Waiter<Held, Step>) -> Self {
-        Self {
-            number: waiter.number,
-            cost: waiter.cost,
-            held: waiter.request.clone(),
+        for &(index, _) in &asked.request {
+            charges.tickets[index] = [0; 3];
         }
-    }
-}
-
-impl Shared {
-    /// Asks the server about these callers, which either all have charges, or all have none.
-    async fn ask(self: Arc<Self>, asked: Vec<Asked>) {
-        let parts = &self.limit.parts;
-        let call = async {
-            self.repay().await?;
-            let costs = (0..parts.each.len()).map(|index| {
-                let costs = asked.iter().map(|one| one.cost_of(index));
-                costs.collect::<Vec<u64>>()
-            });
-            parts.replies(&parts.call("take", costs).await?)
-        };
-        let replies = match self.breaker.guard(call).await {
-            Ok(replies) => replies,
-            Err(error) => return self.fail(asked.iter().map(|one| one.number), error),
-        };
-        let answered = Instant::now();
-        let done = replies.first().map_or(0, |reply| reply.done);
-        let admitted = &asked[..asked.len().min(done as usize)];
-        let charged = admitted.iter().map(|one| one.cost).sum();
-        self.limit.shares.charge(charged);
-        self.change(|state| {
-            state.own.lost = None;
-            for (place, one) in admitted.iter().enumerate() {
-                let after = |index| {
-                    let later = admitted[place + 1..].iter();
-                    later.map(|later| later.cost_of(index)).sum()
-                };
-                let mut charges = parts.charges(one.cost, &replies, after);
-                if asked.len() > 1 {
-                    charges.origin = Origin::Coalesced;
-                }
-                for &(index, _) in &one.held {
-                    charges.tickets[index] = [0; 3];
-                }
-                match state.queue.remove(one.number) {
-                    Some(waiter) => state.queue.reply(waiter, Ok(Step::Admitted(charges))),
-                    None => state.abandoned.push(Step::Admitted(charges)),
-                }
-            }
-            let refused = &asked[admitted.len()..];
-            if let Some(first) = refused.first() {
-                self.refuse(state, first, &replies, answered);
-            } else if asked.iter().all(|one| one.held.is_empty()) {
-                state.own.denied = None;
-            }
-        });
+        Step::Admitted(charges)
     }
 
-    /// Handles a call in which this caller was the first that was refused.
-    fn refuse(&self, state: &mut State, first: &Asked, replies: &[Reply], answered: Instant) {
+    fn learn(&self, call: &Answered<Self>, state: &mut State) -> Option<Denied> {
         let State { queue, own, .. } = state;
-        let parts = &self.limit.parts.each;
-        let waits = replies.iter().map(|reply| reply.wait).enumerate();
-        let Some((longest, wait)) = waits.clone().max_by_key(|(_, wait)| *wait) else {
-            return;
+        let waits = call.replies.iter().map(|reply| reply.wait).enumerate();
+        let longest = waits.clone().max_by_key(|(_, wait)| *wait);
+        let has_charges = |asked: &Asked| !asked.request.is_empty();
+        let (Some(first), Some((longest, wait))) = (call.asked.get(call.charged), longest) else {
+            // Callers that have charges are no concern of a denial.
+            return own.denied.last().filter(|_| has_charges(&call.asked[0]));
         };
+        let parts = &self.parts.each;
         let is_reserved = parts[longest].rule.is_reserved();
         // Those that wait for the longest time first: the others join later.
         let lines = waits.filter(|(index, wait)| {
             is_reserved && !wait.is_zero() && parts[*index].rule.is_reserved()
         });
-        let lines = lines.map(|(index, wait)| (index, wait + self.limit.queued(index, first.cost)));
+        let lines = lines.map(|(index, wait)| (index, wait + self.queued(index, first.cost)));
         let lines: Vec<_> = lines.collect();
         own.has_several_lines = lines.len() > 1;
-        if !first.held.is_empty() {
+        if has_charges(first) {
             if let Some(waiter) = queue.remove(first.number) {
                 queue.reply(waiter, Ok(Step::Behind(lines)));
             }
         } else if is_reserved {
             // Nobody behind it would be admitted before it.
-            own.denied = None;
             queue.answer(|_, waiter| {
                 let is_new = waiter.request.is_empty();
                 is_new.then(|| Ok(Step::Behind(lines.clone())))
             });
         }
         if is_reserved {
-            return;
+            return own.denied.last().filter(|_| has_charges(first));
         }
-        let options = &self.limit.options;
-        let (until, soon) = (answered + wait, wait.min(RECHECK).max(SOON));
-        own.denied = Some([until, answered + jittered(soon, options.jitter)]);
-        queue.answer_first(MOST_VISITED, |_, waiter| {
-            let is_late = waiter.deadline.is_some_and(|deadline| deadline < until);
-            let is_late = is_late && waiter.request.is_empty();
-            is_late.then(|| Err(AcquireError::would_take(wait)))
-        });
-        let excess = queue.len().saturating_sub(options.max_waiters);
-        queue.fail_last(excess, &AcquireError::new(ErrorKind::QueueFull));
+        let options = &self.common.options;
+        Some(options.denied(first.cost, parts[longest].rule, wait, call.times))
     }
 
-    /// Handles a call that failed to decide for the callers with these numbers. Those that have charges keep their
-    /// places, too.
-    fn fail(self: &Arc<Self>, asked: impl IntoIterator<Item = u64>, error: StoreError) {
-        self.change(|state| {
-            let State { queue, own, .. } = state;
-            let permit = |cost, charges| Step::Admitted(Charges::local(cost, charges));
-            let (again, _) = self.limit.shares.fail(queue, asked, error, false, permit);
-            (own.denied, own.lost) = (None, Some(again));
-        });
+    fn local(cost: u64, charges: Vec<rate::Charge>) -> Step {
+        Step::Admitted(Charges::local(cost, charges))
     }
 
-    /// Tells the server what it does not know, before a call for callers.
-    async fn repay(&self) -> Result<(), StoreError> {
-        let parts = &self.limit.parts;
-        let has_failed = self.state().own.lost.is_some();
-        let charge = async |owed| parts.call("charge", owed).await;
-        let peek = async { parts.call_each("peek", 0).await };
-        self.limit.shares.repay(has_failed, peek, charge).await
-    }
-
-    pub(super) fn refund_later(self: &Arc<Self>, charges: Charges) {
+    fn undo(shared: &Arc<Shared>, step: Step) -> Vec<Charges> {
+        let (
+            Step::Admitted(charges),
+            Common {
+                shares, refunds, ..
+            },
+        ) = (step, shared.limit.common())
+        else {
+            return Vec::new();
+        };
         if charges.tickets.is_empty() {
-            self.limit.shares.refund(charges.local, charges.cost);
-        } else if !self.limit.has_made(&charges) {
-            self.limit.refunds.lose(charges.cost);
-        } else if self.limit.refunds.add([charges]) {
-            let this = Arc::clone(self);
-            self.spawn(async move { this.limit.refunds.send(|all| this.give(all)).await });
+            shares.refund(charges.local, charges.cost);
+        } else if shared.limit.has_made(&charges) {
+            return vec![charges];
+        } else {
+            refunds.lose(charges.cost);
         }
-    }
-
-    async fn give(&self, all: Vec<Charges>) -> Result<(), StoreError> {
-        let parts = &self.limit.parts;
-        let arguments = (0..parts.each.len()).map(|index| {
-            let each = all.iter().flat_map(|charges| {
-                let [position, made, at] = charges.tickets[index];
-                [charges.cost, position, made, at]
-            });
-            each.collect::<Vec<u64>>()
-        });
-        parts.call("give", arguments).await.map(drop)
-    }
-
-    /// Refunds charges, also if the caller leaves meanwhile.
-    pub(super) async fn refund(self: &Arc<Self>, charges: Charges) -> Result<(), StoreError> {
-        if charges.tickets.is_empty() {
-            self.limit.shares.refund(charges.local, charges.cost);
-            return Ok(());
-        }
-        if !self.limit.has_made(&charges) {
-            return Err(StoreError::Script);
-        }
-        let this = Arc::clone(self);
-        let given = async move { this.give(vec![charges]).await };
-        self.detached(given).await
+        Vec::new()
     }
 }
 
 impl Waits {
-    /// Returns the number of callers that wait.
-    pub(super) fn waiting(&self, queue: &queue::WaitQueue<Held, Step>) -> usize {
-        queue.len() + self.in_line.load(Ordering::Relaxed)
-    }
-
     /// Returns whether this set can have made these charges: those of another set may be too few.
     pub(super) fn has_made(&self, charges: &Charges) -> bool {
         charges.tickets.len() >= self.parts.each.len()

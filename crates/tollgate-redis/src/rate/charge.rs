@@ -134,6 +134,13 @@ impl Refund for Part {
         (self.grant.made, self.grant.position)
     }
 
+    fn arguments(&self, _index: usize) -> [u64; 4] {
+        let Grant {
+            position, made, at, ..
+        } = self.grant;
+        [self.n, position, made, at]
+    }
+
     fn units(&self) -> u64 {
         self.n
     }

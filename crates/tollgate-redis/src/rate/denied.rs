@@ -1,4 +1,5 @@
-//! [`DeniedCache`]: the last denial, which decides calls without the server: a cost was denied until a time.
+//! [`DeniedCache`]: the last denial, which decides calls without the server: a cost was denied until a time; and the
+//! last failure, after which nobody calls again until a time.
 //!
 //! 1. A denial holds for every cost that is as high or higher, until its time. It is trusted for
 //!    the [recheck](super::RateLimiter::recheck) time at most, and forgotten when a charge is
@@ -6,6 +7,8 @@
 //! 2. Waiters behind the denied one wait longer, at least by the bound of their
 //!    [rule](super::rule::Rule::lasting). So a wait that cannot fit its timeout is rejected at
 //!    once.
+//! 3. Callers that try are denied. Those of a set have charges of some limits, so they are no concern of a denial
+//!    ([`DENIES_TRIES`](super::Charging::DENIES_TRIES)).
 //!
 //! Times are arguments: nothing here reads a clock.
 
@@ -13,28 +16,30 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, ErrorKind};
 
-use super::charge::{Queue, Source};
+use super::charge::Source;
 use super::options::Options;
 use super::rule::Rule;
-use crate::queue::MOST_VISITED;
+use crate::queue::{MOST_VISITED, WaitQueue};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Denied {
-    pub(super) cost: u64,
-    pub(super) rule: Rule,
+pub(crate) struct Denied {
+    pub(crate) cost: u64,
+    pub(crate) rule: Rule,
     /// The earliest time for a call of that cost, unless other calls are faster.
-    pub(super) until: Instant,
+    pub(crate) until: Instant,
     /// The time until which the denial is trusted.
-    pub(super) believed: Instant,
+    pub(crate) believed: Instant,
     /// The time of the next call for the first waiter.
-    pub(super) again: Instant,
+    pub(crate) again: Instant,
 }
 
 #[derive(Default)]
-pub(super) struct DeniedCache {
+pub(crate) struct DeniedCache {
     denied: Option<Denied>,
     /// The number of times that a denial has been forgotten.
     forgotten: u64,
+    /// The last call has failed. The next one for waiters is not before this time.
+    lost: Option<Instant>,
 }
 
 impl DeniedCache {
@@ -52,15 +57,26 @@ impl DeniedCache {
     /// refund, or by another rule, is not valid any more.
     pub(super) fn learn(&mut self, denied: Option<Denied>, forgotten: u64) {
         self.denied = denied.filter(|_| self.forgotten == forgotten);
+        self.lost = None;
     }
 
-    /// Takes the result of the fallback.
-    pub(super) fn set(&mut self, denied: Option<Denied>) {
-        self.denied = denied;
+    /// Takes the result of the fallback, after which nobody calls before `again`.
+    pub(super) fn fail(&mut self, denied: Option<Denied>, again: Instant) {
+        (self.denied, self.lost) = (denied, Some(again));
     }
 
-    pub(super) fn is_known(&self, now: Instant) -> bool {
-        self.at(now).is_some()
+    /// Returns the last denial.
+    pub(crate) fn last(&self) -> Option<Denied> {
+        self.denied
+    }
+
+    /// Returns when waiters may call again, if the last call has failed.
+    pub(super) fn lost(&self) -> Option<Instant> {
+        self.lost
+    }
+
+    pub(super) fn is_at_rest(&self, now: Instant) -> bool {
+        self.at(now).is_none() && self.lost.is_none_or(|lost| lost <= now)
     }
 
     fn at(&self, now: Instant) -> Option<Denied> {
@@ -68,7 +84,12 @@ impl DeniedCache {
     }
 
     /// Returns the wait of a new caller, if it is known.
-    pub(super) fn wait(&self, queue: &Queue, cost: u64, now: Instant) -> Option<Duration> {
+    pub(super) fn wait<R, P>(
+        &self,
+        queue: &WaitQueue<R, P>,
+        cost: u64,
+        now: Instant,
+    ) -> Option<Duration> {
         let denied = self.at(now)?;
         let wait = denied.until - now;
         match queue.front() {
@@ -82,31 +103,40 @@ impl DeniedCache {
     }
 
     /// Returns whether a caller of this cost would have to wait behind the queue.
-    pub(super) fn waits(&self, queue: &Queue, cost: u64, now: Instant) -> bool {
+    pub(super) fn waits<R, P>(&self, queue: &WaitQueue<R, P>, cost: u64, now: Instant) -> bool {
         let first = queue.front().map_or(cost, |first| first.cost);
         self.at(now).is_some_and(|it| first >= it.cost)
     }
 
-    /// Returns when to call again for the queue, if not now.
-    pub(super) fn asks_again(&self, queue: &Queue, now: Instant) -> Option<Instant> {
-        let first = queue.front()?;
-        let denied = self.denied.filter(|denied| first.cost >= denied.cost)?;
-        // A caller that only tries does not wait for the next call for the first waiter.
-        let waits = denied.again > now && (denied.believed > now || !queue.has_tries());
-        waits.then_some(denied.again)
+    /// Returns when to call again for the queue, if not now. A caller that only tries does not wait for the next call
+    /// for the first waiter, and one that has charges waits for the end of an outage.
+    pub(crate) fn asks_again<R, P>(
+        &self,
+        queue: &WaitQueue<R, P>,
+        denies_tries: bool,
+        now: Instant,
+    ) -> Option<Instant> {
+        let (first, tries) = (queue.front()?, queue.has_tries());
+        let lost = self.lost.filter(|_| !(tries && denies_tries));
+        let denied = self.denied.filter(|denied| {
+            let decides = !tries || (denies_tries && denied.believed > now);
+            first.cost >= denied.cost && decides
+        });
+        let again = [lost, denied.map(|denied| denied.again)];
+        again.into_iter().flatten().find(|again| *again > now)
     }
 
     /// Rejects waiters that try, or whose wait cannot fit, or that are too many beside those that wait elsewhere.
     /// The first `asked` are those of the last call, decided by this source; the others are rejected only by a
     /// denial that is trusted.
-    pub(super) fn refuse(
+    pub(super) fn refuse<R, P>(
         &self,
-        queue: &mut Queue,
+        queue: &mut WaitQueue<R, P>,
         options: &Options,
+        denies_tries: bool,
         mut waiting: usize,
         now: Instant,
-        asked: usize,
-        source: Source,
+        (asked, source): (usize, Source),
     ) {
         let Some(denied) = self.denied else {
             return;
@@ -120,6 +150,7 @@ impl DeniedCache {
             let cost = u128::from(waiter.cost);
             let wait = match between {
                 _ if !is_believed && index >= asked => return None,
+                _ if waiter.tries && !denies_tries => return None,
                 None if waiter.cost < denied.cost => return None,
                 None => first_wait,
                 Some(between) => first_wait.saturating_add(denied.rule.lasting(between + cost)),
@@ -144,9 +175,11 @@ impl DeniedCache {
         });
         if between.is_some() && behind > 0 {
             let wait = first_wait.saturating_add(denied.rule.lasting(queue.total()));
-            let tries = queue.len();
-            queue.answer_tries(|_| Err(options.denial(Source::DeniedCache, wait)));
-            let stay = behind - (tries - queue.len());
+            let all = queue.len();
+            if denies_tries {
+                queue.answer_tries(|_| Err(options.denial(Source::DeniedCache, wait)));
+            }
+            let stay = behind - (all - queue.len());
             let excess = (waiting + stay).saturating_sub(options.max_waiters);
             queue.fail_last(excess.min(stay), &AcquireError::new(ErrorKind::QueueFull));
         }

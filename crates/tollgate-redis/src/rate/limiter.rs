@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tollgate::rate::Oversize;
 use tollgate::{Algorithm, Quota};
 
+use super::charging::{Charging, Common};
 use super::denied::DeniedCache;
 use super::options::Options;
 use super::prefetch::{Batches, Prefetch};
@@ -19,6 +20,7 @@ use crate::queue::{LimitCounters, LimitStatistics};
 use crate::refunds::Refunds;
 use crate::script::MOST;
 use crate::store::Store;
+use crate::unique::unique;
 
 /// A rate limit that a server keeps under a name, for all processes that use that name.
 ///
@@ -96,18 +98,7 @@ impl RateLimiter {
 
     #[track_caller]
     pub(crate) fn with_key(store: &Store, key: String, quota: Quota) -> Self {
-        let options = Options {
-            algorithm: Algorithm::Gcra,
-            fallback: Fallback::default(),
-            oversize: Oversize::default(),
-            jitter: Duration::ZERO,
-            max_waiters: usize::MAX,
-            coalesce: true,
-            fail_waiting: false,
-            recheck: Duration::from_secs(1),
-            horizon: Duration::from_millis(250),
-            prefetch: None,
-        };
+        let options = Options::default();
         Self::made(store.clone(), key, quota, options, Arc::default())
     }
 
@@ -123,12 +114,14 @@ impl RateLimiter {
         let prefetch = options.prefetch;
         let rate = Rate {
             key,
-            id: fastrand::u64(..MOST),
-            options,
+            id: unique() % MOST,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
-            shares: options.shares(quota),
-            refunds: Refunds::default(),
-            counters: Arc::clone(&counters),
+            common: Common {
+                options,
+                shares: options.shares([(quota, options.algorithm)]),
+                refunds: Refunds::default(),
+                counters: Arc::clone(&counters),
+            },
         };
         let state = RateState {
             is_abandoned: false,
@@ -151,13 +144,13 @@ impl RateLimiter {
     #[track_caller]
     fn beside(&self, key: String, options: Options) -> Self {
         let Shared { store, limit, .. } = &**self.shared();
-        let counters = Arc::clone(&limit.counters);
+        let counters = Arc::clone(&limit.common.counters);
         Self::made(store.clone(), key, self.quota(), options, counters)
     }
 
     #[track_caller]
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let mut options = self.shared().limit.options;
+        let mut options = self.shared().limit.common.options;
         change(&mut options);
         self.beside(self.key().to_owned(), options)
     }
@@ -165,7 +158,7 @@ impl RateLimiter {
     /// Returns a limiter like this one, for one of many keys.
     pub(super) fn of_key(&self, key: &str) -> Self {
         let key = keys::keyed(self.key(), key);
-        self.beside(key, self.shared().limit.options)
+        self.beside(key, self.shared().limit.common.options)
     }
 
     /// Returns whether this is the only handle, and another limiter of the key would decide in the same way.
@@ -175,8 +168,8 @@ impl RateLimiter {
         let is_alone = Arc::strong_count(&self.handle) == 1 && Arc::strong_count(shared) == 1;
         is_alone
             && shared.breaker.is_closed()
-            && shared.limit.refunds.lost() == 0
-            && shared.limit.shares.are_unused()
+            && shared.limit.common.refunds.lost() == 0
+            && shared.limit.common.shares.are_unused()
             && {
                 let state = shared.state();
                 !state.closed && state.own.is_at_rest(now)
@@ -277,7 +270,7 @@ impl RateLimiter {
     }
 
     /// Sets how many calls may wait in this process. A further call that would have to wait gets
-    /// `QueueFull`, as soon as that is known.
+    /// `QueueFull`, as soon as that is known, also in an outage.
     #[must_use]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
@@ -435,15 +428,15 @@ impl RateLimiter {
             return;
         }
         let shared = self.shared();
-        let options = &shared.limit.options;
+        let options = &shared.limit.common.options;
         let rule = Rule::of(quota, options.algorithm);
-        let shares = options.shares(quota);
+        let shares = options.shares([(quota, options.algorithm)]);
         {
             let state = &mut shared.state().own;
             (state.quota, state.rule) = (quota, rule);
-            state.forget_denied();
+            Rate::forget(state);
         }
-        shared.limit.shares.follow(&shares);
+        shared.limit.common.shares.follow(&shares);
         if let Some(prefetch) = &shared.limit.prefetch {
             prefetch.burst.store(rule.burst, Ordering::Relaxed);
         }
@@ -482,7 +475,7 @@ impl RateLimiter {
     /// # }
     /// ```
     pub fn statistics(&self) -> LimitStatistics {
-        self.shared().limit.counters.snapshot()
+        self.shared().limit.common.counters.snapshot()
     }
 
     /// Returns the number of units whose refund in the background failed or is uncertain, because the store
@@ -494,7 +487,7 @@ impl RateLimiter {
     /// Refunds that the server received and ignored are not counted: time has paid the charge off, the server
     /// has lost the key since, its clock was set back, or the [quota has changed](Self::set_quota).
     pub fn unrefunded(&self) -> u64 {
-        self.shared().limit.refunds.lost()
+        self.shared().limit.common.refunds.lost()
     }
 
     /// Closes the limiter in this process: every waiter and every later call gets `Closed`.

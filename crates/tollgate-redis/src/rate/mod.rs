@@ -1,11 +1,11 @@
 //! A rate limit on a server.
 //!
 //! Flow: [`keyed`] (a limit for each key) -> [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
-//! rate limit) -> [`denied`], [`prefetch`] and [`turns`] (decisions without a call) -> [`ask`] and
-//! [`reserve`] (calls) -> [`charge`] and [`reply`] -> [`rule`] (the arguments of scripts).
+//! rate limit) -> [`prefetch`] and [`turns`] (decisions without a call) -> [`reserve`] (calls for turns) -> [`charging`]
+//! (other calls, shared with sets) -> [`denied`] -> [`charge`] and [`reply`] -> [`rule`] (the arguments of scripts).
 
-mod ask;
 mod charge;
+mod charging;
 mod denied;
 mod keyed;
 mod limiter;
@@ -20,9 +20,11 @@ mod turns;
 mod verbs;
 
 pub use self::charge::{Charge, Source};
+pub(crate) use self::charging::{Answered, Asked, Charging, Common, join};
+pub(crate) use self::denied::{Denied, DeniedCache};
 pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
-pub(crate) use self::options::jittered;
+pub(crate) use self::options::Options;
 pub(crate) use self::reply::Reply;
 pub(crate) use self::rule::Rule;
 pub(crate) use self::turns::LATE;

@@ -1,4 +1,4 @@
-//! The [`Options`] of a rate limit.
+//! The [`Options`] of a rate limit, and of a set: it has those that can be set there, and the defaults of the others.
 
 use std::time::{Duration, Instant};
 
@@ -6,38 +6,86 @@ use tollgate::rate::Oversize;
 use tollgate::{AcquireError, Algorithm, Quota};
 
 use super::charge::Source;
+use super::denied::Denied;
+use super::rule::Rule;
 use crate::fallback::{Fallback, Shares};
+
+/// The shortest time until the next call for waiters that must wait longer, and until a retry behind
+/// a queue.
+pub(super) const SOON: Duration = Duration::from_millis(1);
 
 /// The options, which are set when a limiter is created.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Options {
-    pub(super) algorithm: Algorithm,
-    pub(super) fallback: Fallback,
-    pub(super) oversize: Oversize,
-    pub(super) jitter: Duration,
-    pub(super) max_waiters: usize,
-    pub(super) coalesce: bool,
+pub(crate) struct Options {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) fallback: Fallback,
+    pub(crate) oversize: Oversize,
+    pub(crate) jitter: Duration,
+    pub(crate) max_waiters: usize,
+    pub(crate) coalesce: bool,
     /// Waiters get the errors of the store.
-    pub(super) fail_waiting: bool,
+    pub(crate) fail_waiting: bool,
     /// The maximum time for which a denial is trusted.
-    pub(super) recheck: Duration,
+    pub(crate) recheck: Duration,
     /// How far ahead the fleet reserves turns.
-    pub(super) horizon: Duration,
+    pub(crate) horizon: Duration,
     /// The chunk of a prefetch, and its hold time.
-    pub(super) prefetch: Option<(u64, Duration)>,
+    pub(crate) prefetch: Option<(u64, Duration)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Gcra,
+            fallback: Fallback::default(),
+            oversize: Oversize::default(),
+            jitter: Duration::ZERO,
+            max_waiters: usize::MAX,
+            coalesce: true,
+            fail_waiting: false,
+            recheck: Duration::from_secs(1),
+            horizon: Duration::from_millis(250),
+            prefetch: None,
+        }
+    }
 }
 
 /// Returns the wait, longer by a random time of at most `max`.
-pub(crate) fn jittered(wait: Duration, max: Duration) -> Duration {
+fn jittered(wait: Duration, max: Duration) -> Duration {
     wait.saturating_add(max.mul_f64(fastrand::f64()))
 }
 
 impl Options {
-    /// Returns the share of a quota.
+    /// Returns the shares of limits.
     #[track_caller]
-    pub(super) fn shares(&self, quota: Quota) -> Shares {
-        let limits = [(quota, self.algorithm)];
+    pub(crate) fn shares(&self, limits: impl IntoIterator<Item = (Quota, Algorithm)>) -> Shares {
         Shares::new(self.fallback, self.fail_waiting, limits)
+    }
+
+    /// Returns the denial of a call by a rule, which was sent at a time, and whose reply told the wait. For a rule that
+    /// reserves turns the next call is made at once.
+    pub(crate) fn denied(
+        &self,
+        cost: u64,
+        rule: Rule,
+        wait: Duration,
+        [sent, answered]: [Instant; 2],
+    ) -> Denied {
+        Denied {
+            cost,
+            rule,
+            // The moment at which the server computed this wait is unknown. Counted from the reply,
+            // it is long enough.
+            until: answered + wait,
+            // Counted from the moment when the call was sent, it is not too long, so no caller is
+            // denied without need.
+            believed: sent + wait.min(self.recheck),
+            again: if rule.is_reserved() {
+                answered
+            } else {
+                self.jittered(answered + wait.min(self.recheck.max(SOON)))
+            },
+        }
     }
 
     /// Returns a denial by this source. Its wait is longer by at most the jitter.

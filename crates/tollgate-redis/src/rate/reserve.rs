@@ -8,7 +8,7 @@ use redis::{FromRedisValue, Value};
 use tollgate::{AcquireError, ErrorKind};
 
 use super::charge::{Charge, Queue, Source};
-use super::denied::Denied;
+use super::charging::refuse;
 use super::reply::Reply;
 use super::rule::Rule;
 use super::state::{RateState, Shared, State};
@@ -20,25 +20,22 @@ impl RateState {
     /// the microseconds that each has: none if it only tries.
     pub(super) fn asks(&self, queue: &Queue, room: u64, most: usize, now: Instant) -> Vec<Asked> {
         let mut left = room.saturating_add(self.rule.burst);
+        // A search from the end of an iterator over the queue would pass all that are behind.
+        let first: Vec<_> = queue.iter().take(most).collect();
         // Those who only try are asked for, too: they are decided by this call.
-        let mut waiters = queue.iter().take(most).enumerate();
-        let last_try = waiters.rfind(|(_, waiter)| waiter.tries);
-        let last_try = last_try.map_or(0, |(index, _)| index + 1);
-        let asks = queue
-            .iter()
-            .take(most)
-            .enumerate()
-            .map_while(|(index, waiter)| {
-                let fits = left > 0 || index < last_try;
-                left = left.saturating_sub(waiter.cost);
-                let time = match (waiter.tries, waiter.deadline) {
-                    (true, _) => 0,
-                    (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
-                    _ => MOST,
-                };
-                let (number, cost) = (waiter.number, waiter.cost);
-                fits.then_some(Asked { number, cost, time })
-            });
+        let last_try = first.iter().rposition(|waiter| waiter.tries);
+        let last_try = last_try.map_or(0, |index| index + 1);
+        let asks = first.into_iter().enumerate().map_while(|(index, waiter)| {
+            let fits = left > 0 || index < last_try;
+            left = left.saturating_sub(waiter.cost);
+            let time = match (waiter.tries, waiter.deadline) {
+                (true, _) => 0,
+                (_, Some(deadline)) => micros(self.turns.remaining(deadline, now)),
+                _ => MOST,
+            };
+            let (number, cost) = (waiter.number, waiter.cost);
+            fits.then_some(Asked { number, cost, time })
+        });
         asks.collect()
     }
 }
@@ -70,7 +67,7 @@ impl Shared {
         let mut arguments: Vec<u64> = arguments.collect();
         arguments.pop_if(|last| *last == 1);
         let call = async {
-            self.repay(&rule).await?;
+            self.repay(rule, 1).await?;
             let value = self.call(&rule, "turns", &arguments, identity).await?;
             Reserved::read(&value, &asks)
         };
@@ -82,17 +79,17 @@ impl Shared {
         let charged = asks.iter().zip(&reply.decided);
         let charged = charged.filter(|(_, decided)| decided.position.is_some());
         self.limit
+            .common
             .shares
             .charge(charged.map(|(asked, _)| asked.cost).sum());
         let wait = reply.state.wait;
         let left = asks.len() - reply.decided.len();
-        let denied = Denied {
-            cost: asks.get(reply.decided.len()).map_or(1, |asked| asked.cost),
-            rule,
-            until: answered + wait,
-            believed: asked + wait.min(self.limit.options.recheck),
-            again: answered,
-        };
+        let cost = asks.get(reply.decided.len()).map_or(1, |asked| asked.cost);
+        let denied = self
+            .limit
+            .common
+            .options
+            .denied(cost, rule, wait, [asked, answered]);
         let denied = Some(denied).filter(|_| !wait.is_zero());
         let source = if asks.len() > 1 {
             Source::Coalesced
@@ -101,14 +98,16 @@ impl Shared {
         };
         self.change(|state| {
             let own = &mut state.own;
-            let within = rule.within(self.limit.options.horizon);
+            let within = rule.within(self.limit.common.options.horizon);
             let (first, took) = (asks[0].cost, answered - asked);
             let is_timely = own.turns.learn(first, within, reply.holders, took);
             let again = self.decide(state, &rule, &reply, source, answered, is_timely);
-            let State { queue, own, .. } = state;
-            own.denied.learn(denied, forgotten);
-            own.turns.learn_line(denied.map(|denied| denied.until));
-            own.refuse(queue, &self.limit.options, answered, again + left, source);
+            state.own.denied.learn(denied, forgotten);
+            state
+                .own
+                .turns
+                .learn_line(denied.map(|denied| denied.until));
+            refuse(&self.limit, state, answered, (again + left, source));
         });
     }
 
@@ -129,7 +128,7 @@ impl Shared {
             abandoned,
             ..
         } = state;
-        let (options, mut again) = (&self.limit.options, 0);
+        let (options, mut again) = (&self.limit.common.options, 0);
         for &Decided {
             number,
             wait,

@@ -7,21 +7,18 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 use tollgate::time::Tick;
-use tollgate::wait::Waiting;
-use tollgate::{AcquireError, ErrorKind, Quota};
+use tollgate::{AcquireError, Quota, rate};
 
-use super::charge::{Charge, Part, Queue, Source, Ticket};
-use super::denied::DeniedCache;
-use super::options::Options;
+use super::charge::{Charge, Part, Source, Ticket};
+use super::charging::{self, Answered, Asked, Charging, Common, refuse};
+use super::denied::{Denied, DeniedCache};
 use super::prefetch::{Batches, Prefetch};
 use super::reply::Reply;
 use super::rule::Rule;
 use super::turns::Turns;
 use crate::error::StoreError;
-use crate::fallback::Shares;
 use crate::keys;
-use crate::queue::{self, LimitCounters, Next, Wait};
-use crate::refunds::Refunds;
+use crate::queue::{self, Next, Wait};
 use crate::store::Call;
 
 /// The maximum number of waiters in one call.
@@ -34,13 +31,8 @@ pub(super) struct Rate {
     pub(super) key: String,
     /// Distinguishes this limiter from those of other processes.
     pub(super) id: u64,
-    pub(super) options: Options,
+    pub(super) common: Common<Part>,
     pub(super) prefetch: Option<Prefetch>,
-    /// The share that decides while the server does not.
-    pub(super) shares: Shares,
-    pub(super) refunds: Refunds<Part>,
-    /// Those of all limiters that were made from one.
-    pub(super) counters: Arc<LimitCounters>,
 }
 
 pub(super) struct RateState {
@@ -56,35 +48,7 @@ pub(super) struct RateState {
 impl RateState {
     /// Returns whether nothing is known that a new limiter would not know, while there are no waiters.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {
-        !self.denied.is_known(now) && self.batches.is_empty() && self.turns.is_at_rest(now)
-    }
-
-    /// Returns when to call again for the queue, if not now.
-    fn asks_again(&self, queue: &Queue, now: Instant) -> Option<Instant> {
-        // A caller that only tries does not wait for the next call for the first waiter.
-        let lost = self.turns.lost().filter(|again| *again > now);
-        let lost = lost.filter(|_| !queue.is_empty() && !queue.has_tries());
-        lost.or_else(|| self.denied.asks_again(queue, now))
-    }
-
-    /// [Rejects](DeniedCache::refuse) waiters by the last denial.
-    pub(super) fn refuse(
-        &self,
-        queue: &mut Queue,
-        options: &Options,
-        now: Instant,
-        asked: usize,
-        source: Source,
-    ) {
-        let waiting = self.turns.waiters();
-        self.denied
-            .refuse(queue, options, waiting, now, asked, source);
-    }
-
-    /// Forgets the last denial, because a charge was refunded or the quota has changed.
-    pub(super) fn forget_denied(&mut self) {
-        self.denied.forget();
-        self.batches.is_plenty = false;
+        self.denied.is_at_rest(now) && self.batches.is_empty() && self.turns.is_at_rest(now)
     }
 }
 
@@ -147,7 +111,7 @@ impl queue::Limit for Rate {
     }
 
     fn capacity(&self, state: &RateState) -> u64 {
-        state.rule.most_at_once(self.options.oversize)
+        state.rule.most_at_once(self.common.options.oversize)
     }
 
     #[inline]
@@ -161,21 +125,7 @@ impl queue::Limit for Rate {
     }
 
     fn join(&self, state: &State, caller: &Wait<Self>) -> Result<(), AcquireError> {
-        let (queue, now, options) = (&state.queue, Instant::now(), &self.options);
-        if let Some(wait) = state.own.denied.wait(queue, caller.cost, now) {
-            if caller.tries {
-                return Err(options.denial(Source::DeniedCache, wait));
-            }
-            if Waiting::remaining_timeout().is_some_and(|timeout| wait > timeout) {
-                return Err(AcquireError::would_take(wait));
-            }
-        }
-        let waiting = queue.len() + state.own.turns.waiters();
-        let is_full = waiting >= options.max_waiters.max(1);
-        if !caller.tries && is_full && state.own.denied.waits(queue, caller.cost, now) {
-            return Err(AcquireError::new(ErrorKind::QueueFull));
-        }
-        Ok(())
+        charging::join(self, state, caller)
     }
 
     fn on_leave_elsewhere(state: &mut RateState, number: u64) {
@@ -213,9 +163,9 @@ impl queue::Limit for Rate {
         if let Some(prefetch) = prefetch {
             Self::serve(prefetch, state);
         }
-        let (now, options) = (Instant::now(), &shared.limit.options);
+        let (now, options) = (Instant::now(), &shared.limit.common.options);
+        refuse(&shared.limit, state, now, (0, Source::DeniedCache));
         let State { queue, own, .. } = state;
-        own.refuse(queue, options, now, 0, Source::DeniedCache);
         let look = own.turns.looks_at(now);
         if look.is_some_and(|look| look <= now) {
             return Next::Run(Box::pin(Arc::clone(shared).look(own.rule)));
@@ -225,11 +175,12 @@ impl queue::Limit for Rate {
             let next = prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
             return next.at_latest(due);
         }
-        if let Some(again) = own.asks_again(queue, now) {
+        if let Some(again) = own.denied.asks_again(queue, true, now) {
             return Next::Sleep(again).at_latest(due);
         }
         let most = if options.coalesce { MOST_ASKED } else { 1 };
-        if own.rule.is_reserved() && own.turns.is_behind(now) {
+        let is_lost = own.denied.lost().is_some();
+        if own.rule.is_reserved() && !is_lost && own.turns.is_behind(now) {
             let Some(room) = own.turns.room(queue) else {
                 return Next::End.at_latest(due);
             };
@@ -239,16 +190,15 @@ impl queue::Limit for Rate {
                 Arc::clone(shared).reserve_for_waiters(own.rule, asks, room),
             ));
         }
-        let waiters = queue.iter().take(most);
-        let waiters = waiters.map(|waiter| (waiter.number, waiter.cost));
-        let (numbers, costs): (Vec<u64>, Vec<u64>) = waiters.unzip();
-        own.turns.asked = costs.len();
-        let queued = costs.iter().copied().fold(0, u64::saturating_add);
+        let asked: Vec<_> = queue.iter().take(most).map(Asked::of).collect();
+        own.turns.asked = asked.len();
+        let queued = asked.iter().map(|one| one.cost);
+        let queued = queued.fold(0, u64::saturating_add);
         let refill = prefetch.and_then(|it| own.batches.refill(it, queued));
         let this = Arc::clone(shared);
         Next::Run(match refill {
             Some(n) => Box::pin(this.prefetch(own.rule, n)),
-            None => Box::pin(this.ask_for_waiters(own.rule, numbers, costs)),
+            None => Box::pin(this.take(own.rule, 1, asked)),
         })
     }
 
@@ -259,14 +209,94 @@ impl queue::Limit for Rate {
     }
 
     fn give_back(shared: &Arc<Shared>, charges: Vec<Charge>) {
-        let parts: Vec<Part> = charges
-            .into_iter()
-            .flat_map(|charge| shared.undo(charge))
-            .collect();
-        if shared.limit.refunds.add(parts) {
-            let this = Arc::clone(shared);
-            shared.spawn(async move { this.limit.refunds.send(|parts| this.give(parts)).await });
+        shared.refund_later(charges);
+    }
+}
+
+impl Charging for Rate {
+    type Refund = Part;
+
+    const DENIES_TRIES: bool = true;
+
+    fn common(&self) -> &Common<Part> {
+        &self.common
+    }
+
+    fn denied(own: &RateState) -> &DeniedCache {
+        &own.denied
+    }
+
+    fn denied_mut(own: &mut RateState) -> &mut DeniedCache {
+        &mut own.denied
+    }
+
+    fn rule(&self, own: &RateState) -> Rule {
+        own.rule
+    }
+
+    fn in_line(&self, own: &RateState) -> usize {
+        own.turns.waiters()
+    }
+
+    async fn ask(
+        shared: &Shared,
+        rule: Rule,
+        what: &'static str,
+        arguments: Vec<Vec<u64>>,
+    ) -> Result<Vec<Reply>, StoreError> {
+        let mut arguments = arguments.concat();
+        if what == "take" {
+            let runs = arguments.chunk_by(|one, next| one == next);
+            arguments = runs.flat_map(|run| [run[0], run.len() as u64]).collect();
+            // Each argument takes the server time, and most calls are for one waiter.
+            arguments.pop_if(|last| *last == 1);
+            if arguments == [1] {
+                arguments.clear();
+            }
         }
+        Ok(vec![shared.ask(&rule, what, &arguments).await?])
+    }
+
+    fn permit(&self, call: &Answered<Self>, asked: &Asked<Self>, after: &[u64]) -> Charge {
+        Charge::granted(
+            &call.rule,
+            &call.replies[0],
+            asked.cost,
+            after[0],
+            call.source,
+        )
+    }
+
+    fn learn(&self, call: &Answered<Self>, State { own, .. }: &mut State) -> Option<Denied> {
+        let (reply, options) = (&call.replies[0], &self.common.options);
+        if let Some(prefetch) = &self.prefetch {
+            own.batches.learn(prefetch, reply.free);
+        }
+        let denied = call.asked.get(call.charged);
+        let denied = denied.map(|it| options.denied(it.cost, call.rule, reply.wait, call.times));
+        own.turns.learn_line(denied.map(|denied| denied.until));
+        denied
+    }
+
+    fn local(cost: u64, charges: Vec<rate::Charge>) -> Charge {
+        Charge::local(cost, charges)
+    }
+
+    fn undo(shared: &Arc<Shared>, charge: Charge) -> Vec<Part> {
+        let n = charge.cost;
+        match charge.ticket {
+            Ticket::Store(grant) => vec![Part { grant, n }],
+            Ticket::Cached(expiry) => shared.put_back(expiry, n),
+            Ticket::Local(local) => {
+                shared.limit.common.shares.refund(local, n);
+                Vec::new()
+            }
+        }
+    }
+
+    fn forget(own: &mut RateState) {
+        own.denied.forget();
+        own.batches.is_plenty = false;
     }
 }
 
@@ -329,60 +359,56 @@ impl Shared {
             call.on_abandoned(move |value| {
                 let reply = Reply::read(&rule, &value);
                 let abandoned = reply.ok().and_then(|reply| charge(&reply));
-                queue::Limit::give_back(&this, abandoned.into_iter().collect());
+                this.refund_later(abandoned.into_iter().collect());
                 drop(token);
             })
         });
-        let options = &self.limit.options;
+        let Common {
+            options, shares, ..
+        } = &self.limit.common;
         let read = async {
-            self.repay(&rule).await?;
+            self.repay(rule, 1).await?;
             Reply::read(&rule, &call.await?)
         };
         match self.breaker.guard(read).await {
             Ok(reply) => match charge(&reply) {
                 Some(charge) => {
-                    self.limit.shares.charge(charge.cost);
+                    shares.charge(charge.cost);
                     Ok((charge, reply.wait))
                 }
                 None => Err(options.denial(Source::Store, reply.wait)),
             },
-            Err(error) => Ok((self.fall_back(n, least, error)?, Duration::ZERO)),
+            Err(error) => match shares.decide(n, least, error) {
+                Ok((cost, charges)) => Ok((Charge::local(cost, charges), Duration::ZERO)),
+                Err(refused) => Err(match refused.retry_after() {
+                    Some(wait) => options.denial(Source::Fallback, wait),
+                    None => refused,
+                }),
+            },
         }
     }
 
-    /// Refunds a charge, as far as it is not paid off, also if the caller leaves meanwhile.
-    pub(super) async fn refund(self: &Arc<Self>, charge: Charge) -> Result<(), StoreError> {
-        let (this, parts) = (Arc::clone(self), self.undo(charge));
-        self.detached(async move { this.give(parts).await }).await
-    }
-
-    /// Refunds parts of charges, as far as they are not paid off.
-    async fn give(&self, parts: Vec<Part>) -> Result<(), StoreError> {
-        if parts.is_empty() {
-            return Ok(());
+    /// Takes up to `n` tokens from the server in advance.
+    pub(super) async fn prefetch(self: Arc<Self>, rule: Rule, n: u64) {
+        let Some(prefetch) = &self.limit.prefetch else {
+            return;
+        };
+        let asked = prefetch.now();
+        let answer = self.guarded(rule, "upto", vec![vec![n]]).await;
+        let reply = answer.map(|replies| replies[0]);
+        if let Ok(reply) = &reply {
+            self.limit.common.shares.charge(reply.done.min(n));
         }
-        // An earlier rule would convert the key, and earlier charges could not be refunded after
-        // that.
-        let rule = self.state().own.rule;
-        let numbers = |Part { grant, n }: &Part| [*n, grant.position, grant.made, grant.at];
-        let numbers: Vec<u64> = parts.iter().flat_map(numbers).collect();
-        self.ask(&rule, "give", &numbers).await?;
-        self.state().own.forget_denied();
-        self.notify();
-        Ok(())
-    }
-
-    /// Undoes a charge as far as that needs no call. Returns the part that the server has to
-    /// refund.
-    fn undo(self: &Arc<Self>, charge: Charge) -> Vec<Part> {
-        let n = charge.cost;
-        match charge.ticket {
-            Ticket::Store(grant) => vec![Part { grant, n }],
-            Ticket::Cached(expiry) => self.put_back(expiry, n),
-            Ticket::Local(local) => {
-                self.limit.shares.refund(local, n);
-                Vec::new()
+        self.change(|state| {
+            let batches = &mut state.own.batches;
+            match &reply {
+                Ok(reply) if reply.done <= n => batches.put(prefetch, rule, reply, asked),
+                _ => batches.is_plenty = false,
             }
+        });
+        // The call was not for any particular waiter.
+        if let Err(error) = reply {
+            self.fail([], error);
         }
     }
 
@@ -396,7 +422,7 @@ impl Shared {
         let (rest, left) = state.own.batches.put_back(prefetch, expiry, n);
         // The driver ensures that these tokens are not held for too long.
         self.drive(state, false);
-        self.limit.refunds.lose(left);
+        self.limit.common.refunds.lose(left);
         rest
     }
 }

@@ -73,8 +73,6 @@ pub(super) struct Turns {
     pub(super) asked: usize,
     /// Others wait for the limit until this time.
     behind: Option<Instant>,
-    /// The last call has failed. The next one for waiters is not before this time.
-    lost: Option<Instant>,
     /// When to look whether the line has become shorter.
     look: Option<Instant>,
     /// Until then the key of the turns is left out.
@@ -129,8 +127,7 @@ impl Turns {
 
     /// Returns whether there is no turn, and nothing is known that a new limiter would not know.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {
-        let may_ask = self.lost.is_none_or(|lost| lost <= now);
-        self.turns.is_empty() && may_ask && self.has_key(now)
+        self.turns.is_empty() && self.has_key(now)
     }
 
     /// Forgets the share: nobody waits.
@@ -155,24 +152,12 @@ impl Turns {
 
     /// Records until when others wait, as the last reply told.
     pub(super) fn learn_line(&mut self, until: Option<Instant>) {
-        (self.behind, self.lost) = (until, None);
-    }
-
-    /// Forgets about others who wait. After a call without an answer nothing is reserved until another one is
-    /// answered. The waiters call again at that time.
-    pub(super) fn lose_line(&mut self, again: Instant) {
-        (self.behind, self.lost) = (None, Some(again));
-    }
-
-    /// Returns when waiters may call again, if the last call has failed.
-    pub(super) fn lost(&self) -> Option<Instant> {
-        self.lost
+        self.behind = until;
     }
 
     /// Returns whether others wait for the limit, so that a call that takes what is there now gets nothing.
     pub(super) fn is_behind(&self, now: Instant) -> bool {
-        let is_behind = self.behind.is_some_and(|behind| behind > now);
-        self.lost.is_none() && (is_behind || !self.turns.is_empty())
+        self.behind.is_some_and(|behind| behind > now) || !self.turns.is_empty()
     }
 
     /// Returns the time that a waiter with this deadline has, less a round trip.

@@ -12,12 +12,12 @@ use tollgate::throttle::{Inspect, LimitStatus, Weighted};
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Decision, Throttle};
 
-use super::ask::SOON;
 use super::charge::{Charge, Source};
 use super::limiter::RateLimiter;
+use super::options::SOON;
 use super::state::{Rate, Shared};
 use crate::error::StoreError;
-use crate::queue::{Limit, Origin, Wait};
+use crate::queue::{Origin, Wait};
 use crate::script::{MOST, micros};
 
 impl RateLimiter {
@@ -126,7 +126,7 @@ impl RateLimiter {
     /// ```
     pub async fn try_acquire_up_to(&self, n: u64) -> Result<Charge, AcquireError> {
         let charged = self.charge_up_to(n).await;
-        self.shared().limit.counters.ended(&charged, origin);
+        self.shared().limit.common.counters.ended(&charged, origin);
         charged
     }
 
@@ -139,11 +139,19 @@ impl RateLimiter {
                 return Ok(Charge::open(0, Source::Nobody));
             }
             if let Some(wait) = state.own.denied.wait(&state.queue, 1, Instant::now()) {
-                return Err(shared.limit.options.denial(Source::DeniedCache, wait));
+                return Err(shared
+                    .limit
+                    .common
+                    .options
+                    .denial(Source::DeniedCache, wait));
             }
             if state.queue.len() + state.own.turns.waiters() > 0 {
                 let wait = state.own.rule.lasting(state.queue.total()).max(SOON);
-                return Err(shared.limit.options.denial(Source::DeniedCache, wait));
+                return Err(shared
+                    .limit
+                    .common
+                    .options
+                    .denial(Source::DeniedCache, wait));
             }
             state.own.rule
         };
@@ -202,13 +210,13 @@ impl RateLimiter {
     ) -> Result<Reservation, AcquireError> {
         let shared = self.shared();
         let charged = self.charge_later(n, max_delay).await;
-        let counters = &shared.limit.counters;
+        let counters = &shared.limit.common.counters;
         counters.ended(&charged, |it| origin(it.map(|(charge, _)| charge)));
         let (charge, delay) = charged?;
         Ok(Reservation {
             shared: Arc::clone(shared),
             charge: Some(charge),
-            due: shared.limit.options.jittered(Instant::now() + delay),
+            due: shared.limit.common.options.jittered(Instant::now() + delay),
         })
     }
 
@@ -250,7 +258,7 @@ impl RateLimiter {
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
         let rule = self.shared().state().own.rule;
         let reply = self.shared().ask(&rule, "charge", &[n]).await?;
-        self.shared().limit.shares.charge(n);
+        self.shared().limit.common.shares.charge(n);
         Ok(Charge::granted(&rule, &reply, n, 0, Source::Store))
     }
 
@@ -294,7 +302,7 @@ impl RateLimiter {
     /// Refunds a charge in the background, after the refunds that already wait.
     /// [`unrefunded`](Self::unrefunded) counts failures.
     pub fn refund_later(&self, charge: Charge) {
-        Limit::give_back(self.shared(), vec![charge]);
+        self.shared().refund_later(vec![charge]);
     }
 
     /// Changes a charge to the actual cost of the call: refunds the rest, or charges more.
@@ -355,7 +363,7 @@ impl RateLimiter {
         let rule = self.shared().state().own.rule;
         let reply = shared.ask(&rule, "peek", &[n.min(MOST)]).await?;
         let mut decision = reply.decision(rule.burst);
-        if n > rule.burst && shared.limit.options.oversize != Oversize::Overdraft {
+        if n > rule.burst && shared.limit.common.options.oversize != Oversize::Overdraft {
             decision.retry_after = None;
         }
         Ok(decision)
@@ -418,7 +426,7 @@ impl Weighted for RateLimiter {
     }
 
     fn max_units(&self) -> u64 {
-        match self.shared().limit.options.oversize {
+        match self.shared().limit.common.options.oversize {
             Oversize::Overdraft => u64::MAX,
             _ => self.shared().state().own.rule.burst,
         }
@@ -496,7 +504,10 @@ impl Future for Acquire {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { wait, is_waiting } = self.get_mut();
         let poll = wait.poll(context);
-        wait.limit().counters.polled(is_waiting, &poll, origin);
+        wait.limit()
+            .common
+            .counters
+            .polled(is_waiting, &poll, origin);
         poll
     }
 }
@@ -504,7 +515,7 @@ impl Future for Acquire {
 impl Drop for Acquire {
     fn drop(&mut self) {
         let Self { wait, is_waiting } = self;
-        wait.limit().counters.dropped(is_waiting);
+        wait.limit().common.counters.dropped(is_waiting);
     }
 }
 
@@ -564,7 +575,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(charge) = self.charge.take() {
-            Limit::give_back(&self.shared, vec![charge]);
+            self.shared.refund_later(vec![charge]);
         }
     }
 }

@@ -8,6 +8,7 @@ use tollgate::{Algorithm, ErrorKind, Quota, Throttle, all};
 use tollgate_redis::{LimitSet, RateLimiter, Semaphore, Store, StoreError};
 
 use super::help::{DEADLINE, PATIENT, charged, crowd, ends, failure, recovers, slow, until};
+use crate::limiter::turns::{assert_within, micros};
 use crate::support::cluster::Cluster;
 use crate::support::server::Server;
 use crate::support::{ask, runtime};
@@ -130,6 +131,46 @@ fn acquire_that_waits_while_a_slot_moves_succeeds() {
         }
         cluster.finish(slot, to);
         limiter.acquire().await.unwrap();
+    });
+}
+
+/// Each limiter has a call of its own in flight.
+#[test]
+fn acquire_by_256_limiters_while_a_slot_moves_stays_within_the_bound() {
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let quota = Quota::per_second(500);
+        let stores: Vec<_> = (0..8).map(|_| cluster.store().deadline(PATIENT)).collect();
+        let look = RateLimiter::new(&stores[0], "{t}:k", quota);
+        recovers(&look).await;
+        let over = Arc::new(AtomicBool::new(false));
+        let mut callers = tokio::task::JoinSet::new();
+        for index in 0..256 {
+            let limiter = RateLimiter::new(&stores[index % 8], "{t}:k", quota);
+            let over = Arc::clone(&over);
+            callers.spawn(async move {
+                let mut ticks = Vec::new();
+                while ticks.len() < 2 || !over.load(Ordering::Relaxed) {
+                    ticks.push((micros(limiter.acquire().await.unwrap().at()), 1));
+                }
+                ticks
+            });
+        }
+        let waits = async || look.peek(0).await.is_ok_and(|it| it.remaining == 0);
+        until(waits).await;
+        let slot = cluster.slot("{t}:k");
+        for _ in 0..3 {
+            let from = cluster.owner("{t}:k");
+            let to = (from + 1) % 3;
+            cluster.begin(slot, from, to);
+            // New calls have been redirected by now.
+            until(waits).await;
+            cluster.migrate(&cluster.keys_like(from, "{t}"), from, to);
+            cluster.finish(slot, to);
+        }
+        over.store(true, Ordering::Relaxed);
+        let mut ticks = callers.join_all().await.concat();
+        assert_within(1, 2_000, &mut ticks);
     });
 }
 

@@ -73,6 +73,32 @@ fn acquire_with_a_timeout_that_ends_in_an_outage_is_an_error() {
 }
 
 #[test]
+fn acquire_beyond_max_waiters_in_an_outage_is_refused() {
+    on_server(async |server| {
+        let store = server.store();
+        let limiter = limiter(&store, 10).await.max_waiters(2);
+        let set = set(&store, "set", slow(10)).max_waiters(2);
+        until(async || set.peek(0).await.is_ok() && limiter.try_acquire().await.is_ok()).await;
+        server.kill();
+        let mut waiters = JoinSet::new();
+        for _ in 0..2 {
+            let (limiter, set) = (limiter.clone(), set.clone());
+            waiters.spawn(async move { limiter.acquire().await.map(drop) });
+            waiters.spawn(async move { set.acquire().await.map(drop) });
+        }
+        until(async || (limiter.waiting(), set.waiting()) == (2, 2)).await;
+        let refused = ends(limiter.acquire()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull);
+        let refused = ends(set.acquire()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull);
+        server.restart();
+        while let Some(admitted) = waiters.join_next().await {
+            admitted.unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
 fn acquire_with_fail_waiting_gets_the_error() {
     on_server(async |server| {
         let store = server.store();

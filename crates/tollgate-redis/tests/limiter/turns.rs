@@ -29,14 +29,14 @@ async fn has_turns(look: &RateLimiter, turns: u32) {
     until(async || next(look).await > GAP * turns).await;
 }
 
-pub(super) fn micros(time: SystemTime) -> u64 {
+pub(crate) fn micros(time: SystemTime) -> u64 {
     let time = time.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     u64::try_from(time.as_micros()).unwrap()
 }
 
 /// Checks that what was admitted in any time is at most the burst and what the rate pays off, which is one in `gap`
 /// microseconds.
-pub(super) fn assert_within(burst: u64, gap: u64, charges: &mut [(u64, u64)]) {
+pub(crate) fn assert_within(burst: u64, gap: u64, charges: &mut [(u64, u64)]) {
     charges.sort_unstable();
     let (mut debt, mut at) = (0_u64, 0);
     for (tick, cost) in charges {

@@ -60,16 +60,16 @@ time_t time(time_t *seconds) {
 }
 "#;
 
-/// Compiles the library, in some tenths of a second.
-fn compile() -> TempDir {
+/// Compiles a library, in some tenths of a second.
+pub(crate) fn compile(text: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let (source, library) = (folder.path().join("clock.c"), library_in(&folder));
-    std::fs::write(&source, SHIM).unwrap();
+    let (source, library) = (folder.path().join("library.c"), library_in(&folder));
+    std::fs::write(&source, text).unwrap();
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
         .args([&library, &source])
         .output()
-        .unwrap_or_else(|error| panic!("a C compiler is needed for a clock of one's own: {error}"));
+        .unwrap_or_else(|error| panic!("a C compiler is needed: {error}"));
     assert!(
         compiled.status.success(),
         "{}",
@@ -78,8 +78,9 @@ fn compile() -> TempDir {
     folder
 }
 
-fn library_in(folder: &TempDir) -> PathBuf {
-    folder.path().join("clock.so")
+/// Returns the path of the compiled library.
+pub(crate) fn library_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("library.so")
 }
 
 /// Returns the folder of the library, which all present clocks share, and which ends with the last of them.
@@ -87,7 +88,7 @@ fn shared() -> Arc<TempDir> {
     static FOLDER: Mutex<Weak<TempDir>> = Mutex::new(Weak::new());
     let mut shared = FOLDER.lock().unwrap();
     shared.upgrade().unwrap_or_else(|| {
-        let folder = Arc::new(compile());
+        let folder = Arc::new(compile(SHIM));
         *shared = Arc::downgrade(&folder);
         folder
     })

@@ -8,7 +8,8 @@
 //!
 //! Each process is one of the operating system. `deaf=4` gives the first four no right for channels, so they poll;
 //! `kill=1` and `freeze=1` kill or stop one process in the middle, `stall=150` stops the server for so many
-//! milliseconds, and `deadline=1000` is that of the stores. A process that was killed or stopped reports nothing, so its
+//! milliseconds, `large=1` lets the first process ask for all permits at once, `far=30` delays the replies to every second process by so
+//! many milliseconds, and `deadline=1000` is that of the stores. A process that was killed or stopped reports nothing, so its
 //! leases are not counted.
 
 use std::error::Error;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fleet_audit::Arguments;
 use redis_on_loopback::Server;
+use redis_on_loopback::proxy::{Mode, Proxy};
 use tollgate_redis::{Semaphore, Store};
 
 #[derive(Clone, Copy)]
@@ -33,8 +35,25 @@ struct Setup {
     kill: u64,
     freeze: u64,
     stall: u64,
+    /// The processes each of whose leases has all permits.
+    large: u64,
+    /// The permits of a lease.
+    cost: u64,
+    /// The way to every second process and back, in milliseconds.
+    far: u64,
     /// In milliseconds.
     deadline: u64,
+}
+
+impl Setup {
+    /// Returns the permits of each lease of a process.
+    fn cost_of(&self, index: u64) -> u64 {
+        if index < self.large {
+            self.permits
+        } else {
+            self.cost
+        }
+    }
 }
 
 /// The lease that a caller has held: from and to, in microseconds since the epoch.
@@ -57,6 +76,9 @@ fn main() -> Outcome<()> {
         kill: value("kill", 0),
         freeze: value("freeze", 0),
         stall: value("stall", 0),
+        large: value("large", 0),
+        cost: value("cost", 1),
+        far: value("far", 0),
         deadline: value("deadline", 50),
     };
     given.end();
@@ -88,16 +110,18 @@ fn act(setup: &Setup, address: &str) -> Outcome<()> {
         let callers = (0..setup.waiters).map(|_| {
             tokio::spawn(call(
                 semaphore.clone(),
+                setup.cost as u32,
                 Duration::from_micros(setup.hold),
                 until,
             ))
         });
         let callers: Vec<_> = callers.collect();
-        let (mut uses, mut errors) = (Vec::<Use>::new(), 0);
+        let (mut uses, mut errors, mut longest) = (Vec::<Use>::new(), 0, 0);
         for caller in callers {
-            let (own, failed) = caller.await?;
+            let (own, failed, waited) = caller.await?;
             uses.extend(own);
             errors += failed;
+            longest = longest.max(waited.as_micros());
         }
         let calls = store.calls() - before;
         // The last tickets and leases are given back, so that they delay no process that ends later.
@@ -106,6 +130,7 @@ fn act(setup: &Setup, address: &str) -> Outcome<()> {
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
         println!("{calls} {errors}");
+        println!("{longest} 0");
         for (from, to) in uses {
             println!("{from} {to}");
         }
@@ -113,13 +138,21 @@ fn act(setup: &Setup, address: &str) -> Outcome<()> {
     })
 }
 
-async fn call(semaphore: Semaphore, hold: Duration, until: Instant) -> (Vec<Use>, u64) {
-    let (mut uses, mut errors) = (Vec::new(), 0);
+/// Returns the leases, the number of errors, and the longest wait.
+async fn call(
+    semaphore: Semaphore,
+    cost: u32,
+    hold: Duration,
+    until: Instant,
+) -> (Vec<Use>, u64, Duration) {
+    let (mut uses, mut errors, mut longest) = (Vec::new(), 0, Duration::ZERO);
     loop {
-        let wait = tokio::time::timeout_at(until.into(), async { semaphore.acquire().await });
-        match wait.await {
-            Err(_) => return (uses, errors),
+        let asked = Instant::now();
+        let wait = async { semaphore.acquire_many(cost).await };
+        match tokio::time::timeout_at(until.into(), wait).await {
+            Err(_) => return (uses, errors, longest),
             Ok(Ok(lease)) => {
+                longest = longest.max(asked.elapsed());
                 let (from, begin) = (now(), Instant::now());
                 // The timer has milliseconds only.
                 tokio::time::sleep(hold.saturating_sub(Duration::from_millis(1))).await;
@@ -134,8 +167,10 @@ async fn call(semaphore: Semaphore, hold: Duration, until: Instant) -> (Vec<Use>
     }
 }
 
-fn start(setup: &Setup, server: &Server, index: u64) -> Outcome<Child> {
-    let address = if index < setup.deaf {
+fn start(setup: &Setup, server: &Server, proxy: &Proxy, index: u64) -> Outcome<Child> {
+    let address = if setup.far > 0 && index % 2 == 1 {
+        proxy.address()
+    } else if index < setup.deaf {
         server.address().replace("//", "//deaf:secret@")
     } else {
         server.address()
@@ -145,6 +180,7 @@ fn start(setup: &Setup, server: &Server, index: u64) -> Outcome<Child> {
     command.arg(format!("hold={}", setup.hold as f64 / 1_000.0));
     for (name, value) in [
         ("permits", setup.permits),
+        ("cost", setup.cost_of(index)),
         ("waiters", setup.waiters),
         ("seconds", setup.seconds),
         ("deadline", setup.deadline),
@@ -176,6 +212,10 @@ fn signal(child: &Child, name: &str) -> Outcome<()> {
 
 fn measure(setup: &Setup) -> Outcome<()> {
     let server = Server::start();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let network = builder.worker_threads(1).enable_all().build()?;
+    let proxy = network.block_on(Proxy::start(server.port()));
+    proxy.set(Mode::Delay(Duration::from_millis(setup.far)));
     let rights = [
         "SETUSER",
         "deaf",
@@ -188,7 +228,7 @@ fn measure(setup: &Setup) -> Outcome<()> {
     let () = redis::cmd("ACL")
         .arg(&rights)
         .query(&mut server.connection())?;
-    let children = (0..setup.processes).map(|index| start(setup, &server, index));
+    let children = (0..setup.processes).map(|index| start(setup, &server, &proxy, index));
     let mut children = children.collect::<Outcome<Vec<_>>>()?;
     let mut outputs = Vec::new();
     for child in &mut children {
@@ -224,7 +264,8 @@ fn measure(setup: &Setup) -> Outcome<()> {
     let steady = server_time(&server)? - at_event;
     let steady = steady / (now() - event) as f64 * 1e8;
     let (mut all, mut calls, mut errors, mut each) = (Vec::<Use>::new(), 0, 0, Vec::new());
-    for (mut child, mut rest) in children.into_iter().zip(outputs) {
+    let (mut used, mut longest) = (0, [0, 0]);
+    for (index, (mut child, mut rest)) in (0..).zip(children.into_iter().zip(outputs)) {
         let mut output = String::new();
         rest.read_to_string(&mut output)?;
         child.wait()?;
@@ -238,7 +279,12 @@ fn measure(setup: &Setup) -> Outcome<()> {
         let (own, failed) = lines.next().ok_or("a process printed nothing")?;
         calls += own;
         errors += failed;
+        let (waited, _) = lines.next().ok_or("a process printed no wait")?;
+        let kind = &mut longest[usize::from(index < setup.large)];
+        *kind = waited.max(*kind);
         let uses: Vec<_> = lines.collect();
+        let held: u64 = uses.iter().map(|(from, to)| to - from).sum();
+        used += held * setup.cost_of(index);
         each.push(uses.len());
         all.extend(uses);
     }
@@ -253,7 +299,6 @@ fn measure(setup: &Setup) -> Outcome<()> {
         all.first().ok_or("no lease")?.0,
         all.last().ok_or("no lease")?.1,
     );
-    let used: u64 = all.iter().map(|(from, to)| to - from).sum();
     // The time for which nobody held a lease.
     let mut gaps = Vec::new();
     let mut until = first;
@@ -264,7 +309,7 @@ fn measure(setup: &Setup) -> Outcome<()> {
         until = until.max(*to);
     }
     gaps.sort_unstable();
-    let longest = gaps
+    let gaps = gaps
         .iter()
         .rev()
         .take(3)
@@ -278,7 +323,18 @@ fn measure(setup: &Setup) -> Outcome<()> {
         each.iter().min().unwrap_or(&0),
         each.iter().max().unwrap_or(&0),
         time / (end - begin) as f64 * 1e8,
-        longest.collect::<Vec<_>>().join(", "),
+        gaps.collect::<Vec<_>>().join(", "),
     );
+    if setup.far > 0 {
+        let half = |from| each.iter().skip(from).step_by(2).sum::<usize>();
+        println!("near {} : far {}", half(0), half(1));
+    }
+    if setup.large > 0 {
+        let [small, large] = longest.map(|micros| micros as f64 / 1e6);
+        let leases = &each[..setup.large as usize];
+        println!(
+            "{leases:?} leases of all permits, longest wait {large:.2} s; of the others {small:.2} s"
+        );
+    }
     Ok(())
 }

@@ -12,15 +12,27 @@
 //! them also tries another limit of its store, which fails open, 100 times a second: `fallback` is the part of
 //! these calls that the server did not decide.
 //!
+//! With `cost=50`, the first caller of each process needs so many units; how long these callers waited is printed, too.
+//! With `members`, so many more processes are those of the operating system, each a `member` of this version, or of
+//! another one that `member=path` names.
+//!
 //! ```sh
 //! cargo run --release -p fleet-audit --bin waiting -- processes=200 rate=100 seconds=30 far=10
 //! cargo run --release -p fleet-audit --bin waiting -- processes=50 lost=10000
 //! cargo run --release -p fleet-audit --bin waiting -- processes=200 rate=1000 kill=1
 //! cargo run --release -p fleet-audit --bin waiting -- processes=1 waiters=1000000 seconds=60 warm_up=40
 //! cargo run --release -p fleet-audit --bin waiting -- processes=50 sets=2 rate=100 seconds=30
+//! cargo run --release -p fleet-audit --bin waiting -- processes=20 burst=50 cost=50
+//! cargo run --release -p fleet-audit --bin waiting -- processes=200 freeze=2000
+//! cargo run --release -p fleet-audit --bin waiting -- processes=50 drop=10000
+//! cargo run --release -p fleet-audit --bin waiting -- processes=8 members=8
 //! ```
+//!
+//! It exits with 1 if a tick is above the bound, unless the world loses the data of the server.
 
 use std::error::Error;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -61,17 +73,30 @@ struct Setup {
     churn: u64,
     /// The index of the algorithm among all of them.
     algorithm: u64,
+    /// The cost of the first caller of each process; that of the others is 1.
+    cost: u64,
+    /// The processes that are those of the operating system.
+    members: usize,
     /// The disturbance: its name, and how long it takes, in milliseconds.
     disturbance: Option<(&'static str, u64)>,
 }
 
 /// The names of disturbances.
-const DISTURBANCES: [&str; 10] = [
-    "lost", "hole", "stop", "stall", "flush", "state", "del", "readonly", "kill", "quota",
+const DISTURBANCES: [&str; 14] = [
+    "lost", "hole", "stop", "stall", "freeze", "drop", "double", "late", "flush", "state", "del",
+    "readonly", "kill", "quota",
 ];
 
-/// An admission: its tick, its process, and its time.
-type Admission = (u64, usize, u64);
+#[derive(Clone, Copy)]
+struct Admission {
+    /// The microsecond of the server.
+    tick: u64,
+    cost: u64,
+    process: usize,
+    time: u64,
+    /// How long the caller waited.
+    waited: u64,
+}
 
 /// All admissions of all processes, so that those of a process that is killed are known.
 static ADMISSIONS: Mutex<Vec<Admission>> = Mutex::new(Vec::new());
@@ -90,14 +115,16 @@ impl Setup {
         Duration::from_secs_f64(self.warm_up.unwrap_or((self.seconds as f64 / 4.0).min(5.0)))
     }
 
-    /// How long they count.
+    /// How long they count: until half a second before the end.
     fn counted(&self) -> Duration {
-        Duration::from_secs(self.seconds) - self.warm_up() - Duration::from_millis(500)
+        let end = Duration::from_secs(self.seconds).saturating_sub(Duration::from_millis(500));
+        end.saturating_sub(self.warm_up())
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut given = Arguments::of_process()?;
+    let member = given.text("member");
     let disturbance = DISTURBANCES.into_iter().find(|name| given.has(name));
     let disturbance = disturbance.map(|name| (name, given.number(name, 0)));
     let mut value = |name: &str, default| given.number(name, default);
@@ -117,22 +144,69 @@ fn main() -> Result<(), Box<dyn Error>> {
         timeout: value("timeout", 0),
         churn: value("churn", 0),
         algorithm: value("algorithm", 0),
+        cost: value("cost", 1),
+        members: value("members", 0) as usize,
         disturbance,
     };
     given.end();
+    if setup.counted().is_zero() {
+        return Err("warm_up and half a second more are not shorter than seconds".into());
+    }
+    // Beside this program.
+    let beside = || Ok(std::env::current_exe()?.with_file_name("member"));
+    let member = member.map_or_else(beside, |path| Ok::<_, std::io::Error>(path.into()))?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build()?;
-    runtime.block_on(run(&setup));
+    runtime.block_on(run(&setup, &member))
+}
+
+/// Starts the processes of the operating system.
+fn start(setup: &Setup, member: &PathBuf, address: &str) -> std::io::Result<Vec<Child>> {
+    let numbers = [
+        setup.rate,
+        setup.burst,
+        setup.seconds * 1000,
+        setup.waiters as u64,
+    ];
+    let members = (0..setup.members).map(|_| {
+        let mut command = Command::new(member);
+        command
+            .arg(address)
+            .args(numbers.map(|number| number.to_string()));
+        command.stdout(Stdio::piped()).spawn()
+    });
+    members.collect()
+}
+
+/// Takes the admissions of the processes of the operating system, as their programs have printed them.
+fn collect(setup: &Setup, members: Vec<Child>) -> Result<(), Box<dyn Error>> {
+    for (index, member) in members.into_iter().enumerate() {
+        let printed = String::from_utf8(member.wait_with_output()?.stdout)?;
+        for line in printed.lines() {
+            let numbers = line.split(' ').map(str::parse);
+            let [tick, cost, time] = numbers.collect::<Result<Vec<_>, _>>()?[..] else {
+                return Err(format!("a member printed {line}").into());
+            };
+            admissions().push(Admission {
+                tick,
+                cost,
+                process: setup.all() + index,
+                time,
+                waited: 0,
+            });
+        }
+    }
     Ok(())
 }
 
-async fn run(setup: &Setup) {
+async fn run(setup: &Setup, member: &PathBuf) -> Result<ExitCode, Box<dyn Error>> {
     let server = Server::start();
     let server_address = server.address();
     let proxy = Proxy::start(server.port()).await;
     proxy.set(Mode::Delay(Duration::from_millis(setup.far)));
     let end = Instant::now() + Duration::from_secs(setup.seconds);
     let begin = now();
+    let members = start(setup, member, &server_address)?;
     let mut processes = Vec::new();
     let stores = Stores::default();
     // Of the processes that are killed.
@@ -174,20 +248,22 @@ async fn run(setup: &Setup) {
             _ => {}
         }
     }
-    disturbing.await.expect("it does not panic");
+    collect(setup, members)?;
+    let messages = disturbing.await.expect("it does not panic");
     let admissions = std::mem::take(&mut *admissions());
     // The tries are calls, too.
-    report(
-        setup,
-        admissions,
-        begin,
-        calls.saturating_sub(tries - fallbacks),
-        processor,
-    );
+    let calls = calls.saturating_sub(tries - fallbacks);
+    let excess = report(setup, &admissions, begin, calls, processor);
+    if ["drop", "double", "late"].iter().any(|name| setup.is(name)) {
+        println!("{messages} messages of channels were dropped, doubled or late");
+    }
     if setup.sets > 0 {
         let part = 100.0 * fallbacks as f64 / tries.max(1) as f64;
         println!("another limit beside the sets: fallback {part:.1} % of {tries}");
     }
+    // What was held before the data were lost comes on top, and with other algorithms the bound is another one.
+    let is_bound = setup.algorithm == 0 && !["state", "del", "quota"].iter().any(|it| setup.is(it));
+    Ok(ExitCode::from(u8::from(is_bound && excess > 0)))
 }
 
 /// The calls of other limits beside sets, while admissions count; and those that the fallback decided.
@@ -223,15 +299,15 @@ enum Limits {
 
 impl Limits {
     /// Waits, at most for a time. Returns the microsecond of the charge.
-    async fn acquire(&self, time: Option<Duration>) -> Result<u64, AcquireError> {
+    async fn acquire(&self, cost: u64, time: Option<Duration>) -> Result<u64, AcquireError> {
         let time = time.unwrap_or(Duration::MAX);
         match self {
             Self::One(limiter) => {
-                let charge = limiter.acquire().timeout(time).await?;
+                let charge = limiter.acquire_many(cost).timeout(time).await?;
                 Ok(since_epoch(charge.at()))
             }
             Self::Set(set) => {
-                let charges = set.acquire().timeout(time).await?;
+                let charges = set.acquire_many(cost).timeout(time).await?;
                 Ok(charges.at(0).map_or(0, since_epoch))
             }
         }
@@ -244,17 +320,22 @@ impl Limits {
 /// - `hole`: nothing from and to the far half arrives before the end
 /// - `stop`: the server stops for a fifth of each second
 /// - `stall`: the server stops until the end
+/// - `freeze`: all processes stop until the end, once; the server does not
+/// - `drop`, `double`, `late`: the messages of channels to the far half are lost, arrive twice, or half a second late
 /// - `flush`: the server forgets all scripts twenty times a second
 /// - `state`: the server loses its data once a second
 /// - `del`: the limit is deleted once a second
 /// - `readonly`: the server is a replica that refuses writes
 /// - `kill`: half of the processes end at once, without a goodbye
 /// - `quota`: before, the limit has one call a minute; here nothing happens
-fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) -> JoinHandle<()> {
+///
+/// Returns the number of messages of channels that were disturbed.
+fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) -> JoinHandle<u64> {
     tokio::spawn(async move {
         let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
         let Some((name, time)) = setup.disturbance else {
-            return pause(setup.seconds * 1000).await;
+            pause(setup.seconds * 1000).await;
+            return 0;
         };
         pause(setup.seconds * 1000 / 3).await;
         let mut connection = server.connection();
@@ -266,6 +347,9 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) 
         let mode = match name {
             "lost" => Mode::DropReplies,
             "hole" => Mode::BlackHole,
+            "drop" => Mode::DropMessages,
+            "double" => Mode::DoubleMessages,
+            "late" => Mode::DelayMessages(Duration::from_millis(500)),
             _ => Mode::Delay(Duration::from_millis(setup.far)),
         };
         proxy.set(mode);
@@ -289,6 +373,14 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) 
                     pause(time).await;
                     server.go_on();
                 }
+                "freeze" => {
+                    let id = std::process::id();
+                    let seconds = time as f64 / 1000.0;
+                    let words = format!("kill -STOP {id}; sleep {seconds}; kill -CONT {id}");
+                    // It stops this program, so it cannot be waited for in between.
+                    let stopping = Command::new("sh").args(["-c", &words]).spawn();
+                    stopping.expect("a shell").wait().expect("it ends");
+                }
                 "flush" => {
                     ask(&["SCRIPT", "FLUSH"]);
                     pause(50).await;
@@ -309,6 +401,7 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) 
         }
         proxy.set(Mode::Delay(Duration::from_millis(setup.far)));
         pause(setup.seconds * 1000 * 2 / 3).await;
+        proxy.messages()
     })
 }
 
@@ -384,8 +477,10 @@ async fn process(
                 setup.set_waiters
             }
         };
-        let callers =
-            (0..waiters).map(|_| tokio::spawn(caller(limits.clone(), index, setup, until)));
+        let callers = (0..waiters).map(|number| {
+            let cost = if number == 0 { setup.cost } else { 1 };
+            tokio::spawn(caller(limits.clone(), index, cost, setup, until))
+        });
         let callers = callers.collect::<Vec<_>>();
         tokio::time::sleep_until(until.into()).await;
         // Says goodbye. Those who wait have no timers of their own, because a million of them would be measured, too.
@@ -400,8 +495,9 @@ async fn process(
     }
 }
 
-async fn caller(limits: Limits, index: usize, setup: Setup, until: Instant) {
+async fn caller(limits: Limits, process: usize, cost: u64, setup: Setup, until: Instant) {
     loop {
+        let begin = now();
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
@@ -414,12 +510,12 @@ async fn caller(limits: Limits, index: usize, setup: Setup, until: Instant) {
             }
         };
         let answer = if setup.timeout > 0 {
-            Some(limits.acquire(Some(time.min(left))).await)
+            Some(limits.acquire(cost, Some(time.min(left))).await)
         } else if setup.leave > 0 {
-            let waits = tokio::time::timeout(time.min(left), limits.acquire(None));
+            let waits = tokio::time::timeout(time.min(left), limits.acquire(cost, None));
             waits.await.ok()
         } else {
-            Some(limits.acquire(None).await)
+            Some(limits.acquire(cost, None).await)
         };
         let answer = match answer {
             Some(Err(_)) => {
@@ -428,7 +524,14 @@ async fn caller(limits: Limits, index: usize, setup: Setup, until: Instant) {
             }
             answer => answer.and_then(Result::ok),
         };
-        admissions().extend(answer.map(|tick| (tick, index, now())));
+        let time = now();
+        admissions().extend(answer.map(|tick| Admission {
+            tick,
+            cost,
+            process,
+            time,
+            waited: time.saturating_sub(begin),
+        }));
     }
 }
 
@@ -457,18 +560,26 @@ fn processor_time() -> Duration {
     Duration::from_nanos(times.sum())
 }
 
-fn report(setup: &Setup, admissions: Vec<Admission>, from: u64, calls: u64, processor: Duration) {
+/// Prints the figures. Returns by how many units the ticks are above the bound.
+fn report(
+    setup: &Setup,
+    admissions: &[Admission],
+    from: u64,
+    calls: u64,
+    processor: Duration,
+) -> u64 {
     let begin = from + setup.warm_up().as_micros() as u64;
     let last = begin + setup.counted().as_micros() as u64;
-    let counted: Vec<_> = admissions
-        .iter()
-        .filter(|it| (begin..last).contains(&it.0))
+    let counted = admissions.iter();
+    let counted: Vec<_> = counted
+        .filter(|it| (begin..last).contains(&it.tick))
         .collect();
     let due = (last - begin) as f64 / 1e6 * setup.rate as f64;
-    let mut each = vec![0_u64; setup.all()];
-    for (_, process, _) in &counted {
-        each[*process] += 1;
+    let mut each = vec![0_u64; setup.all() + setup.members];
+    for it in &counted {
+        each[it.process] += it.cost;
     }
+    let members = each.split_off(setup.all());
     let sets = each.split_off(setup.processes);
     let mean = |group: &[u64]| group.iter().sum::<u64>() as f64 / group.len().max(1) as f64;
     let half = |far| {
@@ -481,34 +592,61 @@ fn report(setup: &Setup, admissions: Vec<Admission>, from: u64, calls: u64, proc
                 .collect::<Vec<_>>(),
         )
     };
-    let ticks = admissions.iter().map(|it| it.0).collect();
-    let times = admissions.iter().map(|it| it.2).collect();
+    // The calls of members are not known.
+    let own = counted
+        .iter()
+        .filter(|it| it.process < setup.all())
+        .count()
+        .max(1) as f64;
+    let excess_of = |at: fn(&Admission) -> u64| {
+        excess(
+            setup,
+            admissions.iter().map(|it| (at(it), it.cost)).collect(),
+        )
+    };
+    let above = excess_of(|it| it.tick);
     println!(
-        "used {:.3}, calls an admission {:.2}, processor time {:.0} µs, near {:.0} : far {:.0}, least {} most {}, above the bound by {}; by the times of admission {}",
-        counted.len() as f64 / due,
-        calls as f64 / counted.len().max(1) as f64,
-        processor.as_secs_f64() * 1e6 / counted.len().max(1) as f64,
+        "used {:.3}, calls an admission {:.2}, processor time {:.0} µs, near {:.0} : far {:.0}, least {} most {}, above the bound by {above}; by the times of admission {}",
+        counted.iter().map(|it| it.cost).sum::<u64>() as f64 / due,
+        calls as f64 / own,
+        processor.as_secs_f64() * 1e6 / own,
         half(0),
         half(1),
         each.iter().min().unwrap_or(&0),
         each.iter().max().unwrap_or(&0),
-        excess(setup, ticks),
-        excess(setup, times),
+        excess_of(|it| it.time),
     );
     if !sets.is_empty() {
         let share = due / setup.all() as f64;
         let part = mean(&sets) / share;
         println!("sets {sets:?}: {part:.2} of their part of the rate");
     }
+    if !members.is_empty() {
+        println!("members {members:?}");
+    }
+    if setup.cost > 1 {
+        for (name, is_large) in [("large", true), ("small", false)] {
+            let group = counted.iter().filter(|it| (it.cost > 1) == is_large);
+            let waits: Vec<_> = group.clone().map(|it| it.waited).collect();
+            println!(
+                "{name}: {} calls, {} units, waited {:.2} s on average, at most {:.2} s",
+                waits.len(),
+                group.map(|it| it.cost).sum::<u64>(),
+                mean(&waits) / 1e6,
+                waits.iter().max().map_or(0.0, |most| *most as f64 / 1e6),
+            );
+        }
+    }
+    above
 }
 
-/// Returns by how many units these admissions exceed the burst and what the rate has paid off.
-fn excess(setup: &Setup, mut admissions: Vec<u64>) -> u64 {
+/// Returns by how many units these admissions, with their costs, exceed the burst and what the rate has paid off.
+fn excess(setup: &Setup, mut admissions: Vec<(u64, u64)>) -> u64 {
     admissions.sort_unstable();
     // In microseconds times the rate: a debt as on the server.
     let (mut debt, mut at, mut most) = (0_u64, 0, 0);
-    for time in admissions {
-        debt = debt.saturating_sub((time - at) * setup.rate) + 1_000_000;
+    for (time, cost) in admissions {
+        debt = debt.saturating_sub((time - at) * setup.rate) + cost * 1_000_000;
         (at, most) = (time, most.max(debt));
     }
     let bound = setup.burst * 1_000_000 + setup.rate;
