@@ -180,7 +180,7 @@ impl Limit for Waits {
     }
 
     fn join(&self, state: &State, caller: &Wait<Self>) -> Result<Held, AcquireError> {
-        let now = Instant::now();
+        let now = caller.now();
         let waits = state.own.again().is_some_and(|again| again > now);
         let waiting = self.waiting(&state.queue);
         if waits && caller.place.is_none() && !caller.tries {
@@ -203,7 +203,7 @@ impl Limit for Waits {
             own.denied = None;
             return Next::End;
         }
-        let (now, waits) = (Instant::now(), &shared.limit);
+        let (now, waits) = (shared.now(), &shared.limit);
         let most = (MOST_ASKED / waits.parts.each.len().max(1)).max(1);
         let (mut asked, mut stale) = (Vec::new(), Vec::new());
         for waiter in queue.tries().take(most) {
@@ -279,7 +279,7 @@ impl Shared {
             Ok(replies) => replies,
             Err(error) => return self.fail(asked.iter().map(|one| one.number), error),
         };
-        let answered = Instant::now();
+        let answered = self.now();
         let done = replies.first().map_or(0, |reply| reply.done);
         let admitted = &asked[..asked.len().min(done as usize)];
         let charged = admitted.iter().map(|one| one.cost).sum();

@@ -1,7 +1,7 @@
 //! The calls that the driver of a rate limit makes to the server, and the handling of failures.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tollgate::AcquireError;
 
@@ -24,7 +24,7 @@ impl Shared {
         numbers: Vec<u64>,
         costs: Vec<u64>,
     ) {
-        let asked = Instant::now();
+        let asked = self.now();
         let forgotten = self.state().own.denied.forgotten();
         let runs = costs.chunk_by(|one, next| one == next);
         let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
@@ -43,7 +43,7 @@ impl Shared {
             Ok(reply) => reply,
             Err(error) => return self.fail(numbers, error),
         };
-        let answered = Instant::now();
+        let answered = self.now();
         let source = if costs.len() > 1 {
             Source::Coalesced
         } else {
@@ -122,7 +122,7 @@ impl Shared {
         self.change(|state| {
             let State { queue, own, .. } = state;
             let (again, denied) = shares.fail(queue, asked, error, true, Charge::local);
-            let (now, rule) = (Instant::now(), own.rule);
+            let (now, rule) = (self.now(), own.rule);
             own.denied.set(denied.map(|(cost, wait)| Denied {
                 cost,
                 rule,

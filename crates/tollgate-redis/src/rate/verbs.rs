@@ -138,7 +138,7 @@ impl RateLimiter {
             if n == 0 {
                 return Ok(Charge::open(0, Source::Nobody));
             }
-            if let Some(wait) = state.own.denied.wait(&state.queue, 1, Instant::now()) {
+            if let Some(wait) = state.own.denied.wait(&state.queue, 1, shared.now()) {
                 return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
             if state.queue.len() + state.own.turns.waiters() > 0 {
@@ -208,7 +208,7 @@ impl RateLimiter {
         Ok(Reservation {
             shared: Arc::clone(shared),
             charge: Some(charge),
-            due: shared.limit.options.jittered(Instant::now() + delay),
+            due: shared.limit.options.jittered(shared.now() + delay),
         })
     }
 
@@ -541,7 +541,7 @@ pub struct Reservation {
 impl Reservation {
     /// Returns the remaining time until the charge is due.
     pub fn delay(&self) -> Duration {
-        self.due.saturating_duration_since(Instant::now())
+        self.due.saturating_duration_since(self.shared.now())
     }
 
     /// Returns the cost that was charged.
