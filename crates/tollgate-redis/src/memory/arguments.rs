@@ -1,8 +1,14 @@
-//! [`Call`]: the keys and the arguments of the call of a script.
+//! [`Call`]: the keys and the arguments of the call of a script; and what is answered.
 
 use redis::{Arg, Cmd, ErrorKind, RedisError, RedisResult};
 
 use crate::script::{MOST, Script};
+
+/// The numbers of a reply.
+pub(super) type Reply = Vec<i64>;
+
+/// Messages, each with its channel.
+pub(super) type Messages = Vec<(String, String)>;
 
 pub(super) struct Call<'a> {
     digest: &'a str,

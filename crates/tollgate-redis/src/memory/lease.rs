@@ -12,8 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use redis::RedisResult;
 use tollgate::Semaphore;
 
-use super::arguments::{Call, failed};
-use super::{Messages, Reply};
+use super::arguments::{Call, Messages, Reply, failed};
 
 /// For how long a ticket is kept after it was named last.
 const MINUTE: u64 = 60_000_000;
@@ -335,7 +334,8 @@ impl Line {
             return Err(failed("an argument is no number"));
         };
         let is_held = self.held.contains_key(id);
-        if !is_held && !(fencing > self.last && self.take(n, terms.permits)) {
+        let is_back = !is_held && fencing > self.last && self.take(n, terms.permits);
+        if !is_held && !is_back {
             return Ok(0);
         }
         self.last = self.last.max(fencing);

@@ -11,9 +11,10 @@ use std::time::Duration;
 use redis::RedisResult;
 use tollgate::rate::{Charge, Oversize, QuotaChange};
 use tollgate::time::ManualClock;
-use tollgate::{Algorithm, Quota, RateLimiter};
+use tollgate::{Algorithm, RateLimiter};
 
 use super::arguments::failed;
+use super::rule::Rule;
 use super::turns::Turns;
 use crate::script::{MOST, POSITIONS, micros};
 
@@ -25,27 +26,6 @@ const MOST_APART: u64 = 4096;
 
 /// The maximum number of units of a log in one charge, as for a server.
 const MOST_LOGGED: u64 = 1 << 16;
-
-/// A rule, as the arguments of a script have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rule {
-    pub(super) algorithm: Algorithm,
-    pub(super) count: u64,
-    /// In microseconds.
-    pub(super) period: u64,
-    pub(super) burst: u64,
-}
-
-impl Rule {
-    fn quota(&self) -> RedisResult<Quota> {
-        let period = Duration::from_micros(self.period);
-        let quota = Quota::try_new(self.count, period, self.burst);
-        quota
-            .ok()
-            .filter(|quota| self.algorithm.check(*quota).is_ok())
-            .ok_or_else(|| failed("the quota is out of range"))
-    }
-}
 
 /// A charge that may be refunded.
 struct Made {
@@ -110,8 +90,7 @@ impl Limit {
             self.charges.clear();
             return Ok(());
         }
-        let keep_a_word = |algorithm: Algorithm| algorithm.keeps_a_word();
-        if !keep_a_word(rule.algorithm) || !keep_a_word(self.rule.algorithm) {
+        if !rule.algorithm.keeps_a_word() || !self.rule.algorithm.keeps_a_word() {
             return Err(failed("the key holds something else"));
         }
         let owed = self.limiter.snapshot().in_use;

@@ -14,6 +14,7 @@ mod arguments;
 mod lease;
 mod limit;
 mod rates;
+mod rule;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -21,13 +22,13 @@ mod turns;
 use std::collections::HashMap;
 
 use redis::{Cmd, RedisResult, Value};
+use tollgate::Algorithm;
 
-use self::arguments::{Call, failed};
+use self::arguments::{Call, Messages, Reply, failed};
 use self::lease::Line;
 use self::rates::Rates;
 use crate::script::{CALLERS, DEBT, LEASE, LIMIT_SET, LOG, STEPS, WINDOW};
 use crate::sync::{Mutex, lock};
-use tollgate::Algorithm;
 
 /// Receives the messages of a channel. Returns `false` if nobody listens any more.
 pub(crate) type Channel = Box<dyn Fn(&str) -> bool + Send + Sync>;
@@ -74,12 +75,6 @@ impl Memory {
         Ok(Value::Array(numbers.collect()))
     }
 }
-
-/// The numbers of a reply.
-type Reply = Vec<i64>;
-
-/// Messages, each with its channel.
-type Messages = Vec<(String, String)>;
 
 impl State {
     fn execute(&mut self, call: &Call<'_>, now: u64) -> RedisResult<(Reply, Messages)> {

@@ -8,9 +8,9 @@ use redis::RedisResult;
 use tollgate::time::ManualClock;
 use tollgate::{Algorithm, Clock};
 
-use super::Reply;
-use super::arguments::{Call, failed};
-use super::limit::{Limit, Rule};
+use super::arguments::{Call, Reply, failed};
+use super::limit::Limit;
+use super::rule::Rule;
 
 /// The number of keys from which on those are forgotten that owe nothing.
 const MANY: usize = 1024;
@@ -52,16 +52,6 @@ impl Rates {
     }
 }
 
-/// The rule of the arguments from an index on.
-fn rule(algorithm: Algorithm, call: &Call<'_>, first: usize) -> RedisResult<Rule> {
-    Ok(Rule {
-        algorithm,
-        count: call.number(first)?,
-        period: call.number(first + 1)?,
-        burst: call.number(first + 2)?,
-    })
-}
-
 /// The algorithm with this name in a script of several limits.
 fn algorithm(name: &str) -> RedisResult<Algorithm> {
     Ok(match name {
@@ -100,7 +90,7 @@ impl RatesAt<'_> {
 
     /// Executes an operation on one limit.
     pub(super) fn one(&mut self, algorithm: Algorithm, call: &Call<'_>) -> RedisResult<Reply> {
-        let (what, rule, now) = (call.text(0)?, rule(algorithm, call, 1)?, self.now);
+        let (what, rule, now) = (call.text(0)?, Rule::read(algorithm, call, 1)?, self.now);
         let limit = self.limit(call.key(0)?, rule)?;
         let has_turns = algorithm == Algorithm::Gcra && call.keys().len() > 1;
         let (mut done, mut wait, mut position, mut turns) = (0, 0, None, Vec::new());
@@ -147,7 +137,8 @@ impl RatesAt<'_> {
         let first = |index: usize| 1 + index * size;
         let mut waits = vec![0; keys.len()];
         let each = |this: &mut Self, index: usize| {
-            let rule = rule(algorithm(call.text(first(index))?)?, call, first(index) + 1)?;
+            let algorithm = algorithm(call.text(first(index))?)?;
+            let rule = Rule::read(algorithm, call, first(index) + 1)?;
             this.limit(keys[index], rule).map(|_| ())
         };
         (0..keys.len()).try_for_each(|index| each(self, index))?;
@@ -204,7 +195,7 @@ impl RatesAt<'_> {
 
     /// Charges the callers of a detector. Returns the microseconds until each is within its burst again.
     pub(super) fn callers(&mut self, call: &Call<'_>) -> RedisResult<Reply> {
-        let (mut rule, now) = (rule(Algorithm::Gcra, call, 0)?, self.now);
+        let (mut rule, now) = (Rule::read(Algorithm::Gcra, call, 0)?, self.now);
         // What is owed is within the burst when one more is within a burst that is greater by one.
         rule.burst += 1;
         let keys = call.keys().iter().enumerate();
@@ -222,7 +213,7 @@ impl Limit {
     /// Charges calls while there is enough for each. Returns their number, and the wait of the next one.
     fn take(&mut self, call: &Call<'_>, now: u64) -> RedisResult<(u64, u64)> {
         let (mut costs, mut done) = (call.numbers(4)?, 0);
-        if costs.len() % 2 == 0 && costs.is_empty() {
+        if costs.is_empty() {
             costs.push(1);
         }
         for run in costs.chunks(2) {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::limit::Rule;
+use super::rule::Rule;
 
 /// The maximum number of open ticks, as on a server.
 const MOST_OPEN: usize = 64;

@@ -1,30 +1,15 @@
-//! [`InMemory`]: a store without a server, for tests.
+//! The constructors of a store without a server.
 
 use std::sync::Arc;
 
-use redis::{Cmd, RedisResult, Value};
 use tokio::runtime::Handle;
 use tollgate::Clock;
 
 use super::Store;
 use super::link::Link;
+use super::memory_wire::InMemory;
 use super::time::StoreTime;
 use crate::memory::Memory;
-
-/// What takes the calls of a store in memory.
-#[derive(Clone)]
-pub(super) struct InMemory {
-    memory: Arc<Memory>,
-    time: StoreTime,
-}
-
-impl InMemory {
-    /// Executes a call now.
-    pub(super) fn call(&self, command: &Cmd) -> RedisResult<Value> {
-        let passed = self.time.passed().unwrap_or_default();
-        self.memory.call(command, crate::script::micros(passed))
-    }
-}
 
 impl Store {
     /// Creates a store in this process, without a server, for tests of programs that use limits across machines. It runs on
@@ -132,13 +117,7 @@ impl Store {
         let runtime = Handle::current();
         let time = StoreTime::on(clock.into(), runtime.clone());
         let memory = Arc::new(Memory::default());
-        let link = Link::to_memory(
-            InMemory {
-                memory: Arc::clone(&memory),
-                time: time.clone(),
-            },
-            runtime,
-        );
+        let link = Link::to_memory(InMemory::new(&memory, &time), runtime);
         let pushes = Arc::downgrade(&link.pushes);
         memory.open(
             link.pushes.channel(),

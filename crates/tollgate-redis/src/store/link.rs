@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use super::call::Progress;
 use super::connect::{CONNECTING, Login, connect_to, settings};
-use super::in_memory::InMemory;
+use super::memory_wire::InMemory;
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use super::pushes::Pushes;

@@ -20,6 +20,7 @@ mod detached;
 mod in_memory;
 mod link;
 mod listen;
+mod memory_wire;
 #[cfg(feature = "cluster")]
 mod nodes;
 mod pushes;
