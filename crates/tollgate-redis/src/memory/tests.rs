@@ -620,7 +620,7 @@ impl Leases {
         match step {
             LeaseStep::Pass(micros) => self.both.now += micros,
             LeaseStep::Acquire(process, new, claims, stays) => {
-                self.acquire(*process, new, *claims, *stays)
+                self.acquire(*process, new, *claims, *stays);
             }
             LeaseStep::Renew(which) => {
                 // A server counts the leases whose ends change.

@@ -68,6 +68,8 @@ use crate::script::Script;
 ///
 /// Configure a store before cloning it or creating a limit on it.
 ///
+/// A program that takes a store is tested with one [in memory](Self::in_memory), without a server and in virtual time.
+///
 /// # Runtime
 ///
 /// The connection lives on the tokio runtime in which the store is created. That runtime needs

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, advance};
-use tollgate::{AcquireError, Clock, ErrorKind, Quota};
-use tollgate_redis::{Detector, Keyed, LimitSet, RateLimiter, Source, Store};
+use tollgate::{AcquireError, Algorithm, Clock, ErrorKind, Quota};
+use tollgate_redis::{Detector, Keyed, LimitSet, RateLimiter, Source, Store, StoreError};
 
-use crate::support::algorithms;
+use crate::support::{algorithms, failure};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -229,6 +229,34 @@ async fn pass_of_a_detector_blocks_until_the_burst_is_left()
     assert!(wait >= 500 * MILLI);
     advance(wait).await;
     assert!(detector.check("mallory").is_ok());
+    Ok(())
+}
+
+#[tokio::test]
+async fn acquire_with_another_kind_of_algorithm_is_a_mistake() -> Result<(), AcquireError> {
+    let store = Store::in_memory();
+    ten(&store).try_acquire().await?;
+    let window = ten(&store).algorithm(Algorithm::SlidingWindow);
+    let error = failure(&window.try_acquire().await.unwrap_err());
+    assert_eq!(error, StoreError::WrongType);
+    assert!(store.last_failure().is_some() && !store.is_broken());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn statistics_count_calls_and_waits() -> Result<(), AcquireError> {
+    let store = Store::in_memory();
+    let limiter = ten(&store);
+    for _ in 0..3 {
+        limiter.acquire().await?;
+    }
+    assert!(limiter.try_acquire().await.is_err());
+    let statistics = limiter.statistics();
+    assert_eq!(
+        (statistics.admitted, statistics.denied, statistics.failed),
+        (3, 1, 0)
+    );
+    assert_eq!(statistics.waiting, 0);
     Ok(())
 }
 
