@@ -36,7 +36,7 @@
 //!   state survives restarts, and a killed process leaves nothing behind. Waiters of several processes are served in a
 //!   rough order.
 //! - *A server* costs a round trip for a decision, or less with `prefetch`. Its README describes the guarantees when
-//!   the server fails, and how each limit falls back.
+//!   the server fails, and how each limit falls back. [Tests](crate::guide::test_code_that_waits) need none.
 //! - *In a layer*, calls must wait for a limit on a server: use `ThrottleLayer::by` with a `timeout` of more than
 //!   a round trip.
 //! - *A backend that all processes load*: each process [finds its

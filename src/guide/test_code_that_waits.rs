@@ -79,6 +79,8 @@
 //! - *Limiters that the test cannot reach*, such as one that the code creates internally: with the feature
 //!   `test-util` of tollgate among the dev-dependencies, a limiter without an explicit clock follows the time of each
 //!   tokio runtime that uses it. The test then looks like `fetch_takes_two_seconds`, without a clock.
+//! - *Limits across machines* are tested without a server: `Store::in_memory()` of the crate [`tollgate-redis`] runs on
+//!   tokio's time, and its clones stand for the processes of a fleet.
 //! - *A semaphore has no clock.* Its timeouts run on tokio's time, or in real time outside of a runtime and
 //!   under [`wait`](crate::wait::Waiting::wait); those of a limiter run on its clock.
 //!
@@ -94,5 +96,6 @@
 //!   runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), so tests that run at once do not
 //!   affect each other, except that the keys of all of them count towards [`max_keys`](crate::Keyed::max_keys).
 //!
+//! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/struct.Store.html#method.in_memory
 //! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
 //! [`AdaptiveSemaphore`]: https://docs.rs/tollgate-adaptive/latest/tollgate_adaptive/struct.AdaptiveSemaphore.html

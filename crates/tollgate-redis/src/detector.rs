@@ -283,7 +283,7 @@ impl Detector {
         }
         let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);
         let until = blocked.get(caller).copied();
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = until.map(|until| until.saturating_duration_since(self.store.time().now()));
         match left.filter(|left| !left.is_zero()) {
             Some(left) => {
                 self.denied.fetch_add(1, Ordering::Relaxed);
@@ -318,14 +318,14 @@ impl Detector {
     }
 
     fn count_flagged(&self) -> usize {
-        let now = Instant::now();
+        let now = self.store.time().now();
         let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);
         blocked.values().filter(|until| **until > now).count()
     }
 
     /// Returns the callers that are blocked in this process now, in any order.
     pub fn flagged(&self) -> Vec<String> {
-        let now = Instant::now();
+        let now = self.store.time().now();
         let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);
         let flagged = blocked.iter().filter(|(_, until)| **until > now);
         flagged.map(|(caller, _)| caller.clone()).collect()
@@ -358,7 +358,7 @@ impl Detector {
     /// Takes the records for a pass.
     fn begin(&self) -> Pass<'_> {
         // Forgets callers whose time is over.
-        let now = Instant::now();
+        let now = self.store.time().now();
         self.change_blocked(|blocked| blocked.retain(|_, until| *until > now));
         let recorded = std::mem::take(&mut lock(&self.recorded).calls);
         Pass {
@@ -381,7 +381,7 @@ impl Detector {
         if waits.len() != recorded.len() {
             return Err(StoreError::Unknown);
         }
-        let now = Instant::now();
+        let now = self.store.time().now();
         let latest = now + Duration::from_secs(u32::MAX.into());
         let mut over = 0;
         self.change_blocked(|blocked| {

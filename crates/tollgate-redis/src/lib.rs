@@ -8,6 +8,7 @@ mod fallback;
 mod keys;
 mod lease;
 mod limit_set;
+mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod queue;

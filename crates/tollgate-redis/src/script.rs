@@ -13,6 +13,9 @@ use crate::error::StoreError;
 /// The exclusive bound of debts and of all arguments of a script.
 pub(crate) const MOST: u64 = 1 << 52;
 
+/// Positions of debts wrap after this many tokens.
+pub(crate) const POSITIONS: u64 = 1 << 46;
+
 pub(crate) struct Script {
     text: String,
     digest: String,
@@ -97,6 +100,10 @@ impl Script {
             text: text.to_owned(),
             digest,
         }
+    }
+
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// Returns a call with these keys. The arguments come after them.

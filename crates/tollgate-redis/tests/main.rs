@@ -29,6 +29,12 @@ mod faults {
     mod waiting;
 }
 
+/// Stores without a server.
+mod in_memory {
+    mod leases;
+    mod limits;
+}
+
 /// Semaphores.
 mod lease {
     mod faults;

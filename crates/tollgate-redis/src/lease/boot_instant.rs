@@ -7,6 +7,8 @@
 use std::ops::Add;
 use std::time::Duration;
 
+use crate::store::StoreTime;
+
 /// The maximum time between two looks at the clock.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -20,12 +22,13 @@ impl BootInstant {
         Self(since_boot())
     }
 
-    /// Returns for how long to sleep until that moment before the next look at the clock.
-    pub(super) fn sleep_time(self) -> Duration {
-        self.sleep_time_from(Self::now())
+    /// Returns the present by the time of a store: if a clock tells it, no suspend stops it.
+    pub(super) fn by(time: &StoreTime) -> Self {
+        time.passed().map_or_else(Self::now, Self)
     }
 
-    fn sleep_time_from(self, now: Self) -> Duration {
+    /// Returns for how long to sleep from now until that moment before the next look at the clock.
+    pub(super) fn sleep_time_from(self, now: Self) -> Duration {
         self.0.saturating_sub(now.0).min(TICK)
     }
 }

@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 3;
 
 impl Shared {
     async fn ask(&self, what: &str, rest: impl Fn(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
-        self.ask_by(what, Instant::now(), u64::MAX, rest).await
+        self.ask_by(what, self.now(), u64::MAX, rest).await
     }
 
     /// Like [`ask`](Self::ask), for an operation that the server refuses if it is executed after the
@@ -32,7 +32,7 @@ impl Shared {
         rest: impl Fn(&mut Cmd),
     ) -> Result<Vec<u64>, StoreError> {
         for _ in 0..ATTEMPTS {
-            let sent = Instant::now();
+            let sent = self.now();
             let last = self.store.last_micros(self.limit.keys.leases(), sent);
             let reply = self.ask_by(what, sent, last, &rest).await?;
             if reply.len() > 1 {
@@ -74,7 +74,7 @@ impl Shared {
     /// Returns the channel in which this process is told, unless messages are taken not to arrive: a server that
     /// reaches nobody there removes the tickets.
     fn channel(&self) -> Option<&str> {
-        let is_deaf = self.state().own.looks.is_deaf(Instant::now());
+        let is_deaf = self.state().own.looks.is_deaf(self.now());
         self.store.channel().filter(|_| !is_deaf)
     }
 
@@ -180,14 +180,15 @@ impl Shared {
         if all.is_empty() {
             return;
         }
-        let (this, expiry) = (Arc::clone(self), Instant::now() + ttl);
+        let (this, expiry) = (Arc::clone(self), self.now() + ttl);
         self.spawn(async move {
             while let Err(error) = this.breaker.guard(this.release(&all)).await {
-                let now = Instant::now();
+                let now = this.now();
                 if error.is_mistake() || now >= expiry {
                     return;
                 }
-                tokio::time::sleep(this.pause().min(expiry - now)).await;
+                let pause = this.pause().min(expiry - now);
+                this.store.time().sleep(pause).await;
             }
         });
     }

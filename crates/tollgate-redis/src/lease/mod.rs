@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::semaphore::{AcquireLease, Semaphore};
 use crate::error::StoreError;
-use crate::store::Detached;
+use crate::store::{Detached, StoreTime};
 use crate::sync::{Mutex, lock};
 
 // [`Lease`]: permits that are held until they are dropped, released, or lost.
@@ -97,9 +97,9 @@ impl Held {
     }
 
     /// Prolongs the lease. Returns `false` if it has expired already.
-    fn prolong(&self, later: BootInstant) -> bool {
+    fn prolong(&self, later: BootInstant, time: &StoreTime) -> bool {
         let mut until = lock(&self.until);
-        let is_held = until.is_some_and(|until| BootInstant::now() < until);
+        let is_held = until.is_some_and(|until| BootInstant::by(time) < until);
         if is_held {
             *until = Some(later);
         }
@@ -172,7 +172,10 @@ impl Lease {
     /// A lost lease stays lost. On Linux and Android that clock counts the time for which the machine was suspended;
     /// elsewhere it is that of [`std::time::Instant`].
     pub fn is_lost(&self) -> bool {
-        let is_over = |until: BootInstant| BootInstant::now() >= until;
+        let Some((shared, _)) = &self.held_in else {
+            return self.held.lost.is_cancelled();
+        };
+        let is_over = |until: BootInstant| BootInstant::by(shared.store.time()) >= until;
         self.held.lost.is_cancelled() || lock(&self.held.until).is_some_and(is_over)
     }
 

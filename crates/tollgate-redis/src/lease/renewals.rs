@@ -187,7 +187,8 @@ impl Renewing {
         let mut calls = JoinSet::new();
         loop {
             let soon = (calls.len() < MOST_CALLS).then_some(ttl / 30);
-            let step = lock(&renewals.state).next(BootInstant::now(), soon);
+            let now = BootInstant::by(shared.store.time());
+            let step = lock(&renewals.state).next(now, soon);
             match step {
                 Step::End => break,
                 Step::Sleep(at) => {
@@ -201,7 +202,8 @@ impl Renewing {
                         }
                     });
                     // What is to be done is decided anew, whatever the reason.
-                    let _ = tokio::time::timeout(at.sleep_time(), woken).await;
+                    let until = shared.now() + at.sleep_time_from(now);
+                    let _ = shared.store.time().timeout_at(until, woken).await;
                 }
                 Step::Lost(held) => lost(shared, &held),
                 Step::Renew(batch) => {
@@ -233,7 +235,8 @@ impl Drop for Renewing {
 async fn renew(shared: Arc<Shared>, batch: Batch) {
     let (renewals, ttl) = (&shared.limit.renewals, shared.limit.options.ttl);
     let leases: Vec<_> = batch.iter().map(|(_, held, _)| &**held).collect();
-    let sent = BootInstant::now();
+    let time = shared.store.time();
+    let sent = BootInstant::by(time);
     let answer = shared.renew(&leases).await;
     // The leases of one call stay together.
     let next = sent + half(ttl);
@@ -243,13 +246,13 @@ async fn renew(shared: Arc<Shared>, batch: Batch) {
         match answer.as_ref().map(|verdicts| verdicts[index]) {
             // After a pause of the process it may send one renewal although the lease is over; the store renews
             // only leases that it still has.
-            Ok(true) if held.prolong(sent + held_for(ttl)) => renewals.set_due(number, next),
+            Ok(true) if held.prolong(sent + held_for(ttl), time) => renewals.set_due(number, next),
             Ok(_) => {
                 if renewals.remove(number) {
                     lost(&shared, &held);
                 }
             }
-            Err(_) => renewals.set_due(number, BootInstant::now() + shared.pause()),
+            Err(_) => renewals.set_due(number, BootInstant::by(time) + shared.pause()),
         }
     }
 }

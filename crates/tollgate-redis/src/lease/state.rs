@@ -153,7 +153,7 @@ impl Limit for Leases {
                 let _ = this.release_or_retry(leaving, ttl).await;
             }));
         }
-        let now = Instant::now();
+        let now = shared.now();
         if queue.is_empty() {
             own.looks.look_now();
             return Next::End;
@@ -195,18 +195,18 @@ impl Leases {
 impl Shared {
     /// Requests leases for some of the first waiters, each with its index.
     async fn ask_for_waiters(self: Arc<Self>, requests: Vec<(usize, Request)>, asked: Asked) {
-        let mut sent = BootInstant::now();
+        let mut sent = BootInstant::by(self.store.time());
         let mut answer = self.breaker.guard(self.acquire(&requests)).await;
         let is_unanswered = answer.as_ref().is_err_and(|it| it.is_unanswered());
         if is_unanswered {
-            sent = BootInstant::now();
+            sent = BootInstant::by(self.store.time());
             answer = self.breaker.guard(self.acquire(&requests)).await;
         }
         let (line, places) = match answer {
             Ok(answer) => answer,
             Err(error) => return self.failed(requests, is_unanswered, error),
         };
-        let now = Instant::now();
+        let now = self.now();
         let mut highest = 0;
         let mut answers = Vec::new();
         // Leases are created without the lock, because the first one spawns a task.
@@ -260,7 +260,7 @@ impl Shared {
         is_unanswered: bool,
         error: StoreError,
     ) {
-        let again = Instant::now() + self.pause();
+        let again = self.now() + self.pause();
         let perhaps = is_unanswered || error.is_perhaps_charged() || error.is_half_done();
         let mut leave = Vec::new();
         self.change(|state| {
@@ -319,7 +319,7 @@ impl Shared {
             }
             "soon" => {
                 let soon = rest.parse().ok().map(Duration::from_micros);
-                own.looks.set_soon(soon.map(|soon| Instant::now() + soon));
+                own.looks.set_soon(soon.map(|soon| self.now() + soon));
             }
             // The driver need not wake for that: it looks at the clock when it does.
             _ => return own.looks.set_soon(None),

@@ -71,7 +71,7 @@ impl Shared {
                     // A charge that would be too old then is given back now, and the server says how long all
                     // lines are.
                     let longest = lines.iter().map(|(_, wait)| *wait).max();
-                    if longest.is_none_or(|wait| turns.are_stale(Instant::now() + wait)) {
+                    if longest.is_none_or(|wait| turns.are_stale(self.now() + wait)) {
                         turns.drop_all();
                         lines.clear();
                     }
@@ -103,8 +103,7 @@ impl<'a> TurnsInHand<'a> {
         Self {
             shared,
             cost,
-            deadline: Waiting::remaining_timeout()
-                .and_then(|time| Instant::now().checked_add(time)),
+            deadline: Waiting::remaining_timeout().and_then(|time| shared.now().checked_add(time)),
             charges: Vec::new(),
         }
     }
@@ -131,7 +130,7 @@ impl<'a> TurnsInHand<'a> {
                 };
                 *line = None;
                 match turn {
-                    Ok(charge) => self.charges.push((*index, charge, Instant::now())),
+                    Ok(charge) => self.charges.push((*index, charge, self.shared.now())),
                     Err(error) => return Poll::Ready(Err(error)),
                 }
             }
@@ -139,6 +138,7 @@ impl<'a> TurnsInHand<'a> {
             if is_over {
                 Poll::Ready(Ok(()))
             } else {
+                self.shared.store.time().report();
                 Poll::Pending
             }
         })
@@ -156,7 +156,7 @@ impl<'a> TurnsInHand<'a> {
             // A wait inside another one does not know its timeout.
             match deadline {
                 Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = deadline.saturating_duration_since(shared.now());
                     waits.timeout(left).await
                 }
                 None => waits.await,
@@ -183,7 +183,7 @@ impl<'a> TurnsInHand<'a> {
     }
 
     fn drop_stale(&mut self) {
-        let (now, waits) = (Instant::now(), &self.shared.limit);
+        let (now, waits) = (self.shared.now(), &self.shared.limit);
         for (index, charge, since) in std::mem::take(&mut self.charges) {
             if waits.is_stale(self.cost, &(index, since), now) {
                 self.give_back(index, charge);

@@ -158,7 +158,7 @@ impl Limit for Waits {
         if queue.is_empty() {
             return Next::End;
         }
-        let (now, waits) = (Instant::now(), &shared.limit);
+        let (now, waits) = (shared.now(), &shared.limit);
         let most = (MOST_ASKED / waits.parts.each.len().max(1)).max(1);
         let (mut asked, mut stale) = (Vec::new(), Vec::new());
         for waiter in queue.tries().take(most) {

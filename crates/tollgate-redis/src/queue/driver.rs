@@ -57,7 +57,7 @@ impl<L: Limit> Shared<L> {
                     None => L::on_leave_elsewhere(own, number),
                 }
             }
-            L::serve(state, false);
+            L::serve(state, false, self.now());
             // Waiters that cannot be admitted any more leave the queue.
             let State { queue, own, .. } = state;
             let before = std::mem::replace(&mut state.capacity, self.limit.capacity(own));
@@ -81,8 +81,9 @@ impl<L: Limit> Shared<L> {
 impl<L: Limit> Shared<L> {
     /// Runs a call, and meanwhile admits the waiters whose time comes.
     async fn run(self: &Arc<Self>, mut call: Running) {
-        while let Some(due) = self.change(|state| L::serve(state, true)) {
-            if tokio::time::timeout_at(due.into(), &mut call).await.is_ok() {
+        let time = self.store.time();
+        while let Some(due) = self.change(|state| L::serve(state, true, time.now())) {
+            if time.timeout_at(due, &mut call).await.is_some() {
                 return;
             }
         }
@@ -106,7 +107,7 @@ impl<L: Limit> Driver<L> {
                     self.shared.hand_over(None);
                     tokio::task::yield_now().await;
                     let notified = self.shared.notify.notified();
-                    let _ = tokio::time::timeout_at(until.into(), notified).await;
+                    let _ = self.shared.store.time().timeout_at(until, notified).await;
                 }
             }
         }

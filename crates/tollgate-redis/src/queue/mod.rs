@@ -71,6 +71,10 @@ impl<L: Limit> Wait<L> {
         &self.shared.limit
     }
 
+    pub(crate) fn now(&self) -> Instant {
+        self.shared.now()
+    }
+
     /// # Panics
     ///
     /// Panics if it is polled again after completion.
@@ -94,6 +98,7 @@ impl<L: Limit> Wait<L> {
             panic!("polled again after it was ready");
         };
         let Poll::Ready(answer) = Pin::new(receiver).poll(context) else {
+            self.shared.store.time().report();
             return Poll::Pending;
         };
         self.progress = Progress::Over;
@@ -116,8 +121,7 @@ impl<L: Limit> Wait<L> {
             number,
             cost,
             tries,
-            deadline: Waiting::remaining_timeout()
-                .and_then(|time| Instant::now().checked_add(time)),
+            deadline: Waiting::remaining_timeout().and_then(|time| shared.now().checked_add(time)),
             request,
             answer,
         });

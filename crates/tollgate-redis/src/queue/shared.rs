@@ -62,7 +62,7 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
 
     /// Admits the waiters whose time has come without a call. Returns when it has to be called again. While the
     /// driver calls, the first waiters of the queue keep their places.
-    fn serve(_state: &mut State<Self>, _calls: bool) -> Option<Instant> {
+    fn serve(_state: &mut State<Self>, _calls: bool, _now: Instant) -> Option<Instant> {
         None
     }
 
@@ -141,6 +141,11 @@ impl<L: Limit> Shared<L> {
             notify: Notify::new(),
             tasks: TaskTracker::new(),
         }
+    }
+
+    /// Returns the present, by the time of the store.
+    pub(crate) fn now(&self) -> Instant {
+        self.store.time().now()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State<L>> {

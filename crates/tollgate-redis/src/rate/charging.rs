@@ -122,7 +122,7 @@ pub(crate) fn join<L: Charging>(
         return Ok(());
     }
     let (queue, denied) = (&state.queue, L::denied(&state.own));
-    let (now, common) = (Instant::now(), limit.common());
+    let (now, common) = (caller.now(), limit.common());
     let waiting = queue.len() + limit.in_line(&state.own);
     let is_lost = common.shares.waits() && denied.lost().is_some_and(|again| again > now);
     let waits = !caller.tries && (is_lost || denied.waits(queue, caller.cost, now));
@@ -153,7 +153,7 @@ pub(super) fn refuse<L: Charging>(
 impl<L: Charging> Shared<L> {
     /// Calls the server for these callers in front of the queue.
     pub(crate) async fn take(self: Arc<Self>, rule: Rule, limits: usize, asked: Vec<Asked<L>>) {
-        let (limit, sent) = (&self.limit, Instant::now());
+        let (limit, sent) = (&self.limit, self.now());
         let forgotten = L::denied(&self.state().own).forgotten();
         let costs = |index| asked.iter().map(|one| L::cost(one, index)).collect();
         let arguments = (0..limits).map(costs).collect();
@@ -166,7 +166,7 @@ impl<L: Charging> Shared<L> {
             rule,
             charged: asked.len().min(charged),
             replies,
-            times: [sent, Instant::now()],
+            times: [sent, self.now()],
             source: if asked.len() > 1 {
                 Source::Coalesced
             } else {
@@ -220,7 +220,7 @@ impl<L: Charging> Shared<L> {
                 options, shares, ..
             } = self.limit.common();
             let (again, denied) = shares.fail(queue, asked, error, L::DENIES_TRIES, L::local);
-            let (now, rule) = (Instant::now(), self.limit.rule(own));
+            let (now, rule) = (self.now(), self.limit.rule(own));
             let denied = denied.map(|(cost, wait)| Denied {
                 cost,
                 rule,

@@ -10,7 +10,6 @@
 //! The lock is a leaf, and no limiter is dropped under it: that may return tokens.
 
 use std::num::NonZeroUsize;
-use std::time::Instant;
 
 use lru::LruCache;
 use tollgate::Quota;
@@ -97,10 +96,9 @@ struct Keys {
 impl Keys {
     /// Takes out limiters that are at rest, of those that were not used for the longest time.
     fn take_resting(&mut self) -> [Option<Kept>; EXAMINED] {
-        let now = Instant::now();
         [(); EXAMINED].map(|()| {
             let (key, kept) = self.limiters.pop_lru()?;
-            if kept.limiter.is_at_rest(now) {
+            if kept.limiter.is_at_rest() {
                 return Some(self.forget(key, kept));
             }
             self.limiters.push(key, kept);

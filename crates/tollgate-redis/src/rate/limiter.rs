@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tollgate::rate::Oversize;
 use tollgate::{Algorithm, Quota};
@@ -115,7 +115,8 @@ impl RateLimiter {
         let rate = Rate {
             key,
             id: unique() % MOST,
-            prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
+            prefetch: prefetch
+                .map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst, store.time().clock())),
             common: Common {
                 options,
                 shares: options.shares([(quota, options.algorithm)]),
@@ -162,7 +163,7 @@ impl RateLimiter {
     }
 
     /// Returns whether this is the only handle, and another limiter of the key would decide in the same way.
-    pub(super) fn is_at_rest(&self, now: Instant) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         let Handle(shared) = &*self.handle;
         // Whoever waits, calls or refunds has a reference to the state.
         let is_alone = Arc::strong_count(&self.handle) == 1 && Arc::strong_count(shared) == 1;
@@ -172,7 +173,7 @@ impl RateLimiter {
             && shared.limit.common.shares.are_unused()
             && {
                 let state = shared.state();
-                !state.closed && state.own.is_at_rest(now)
+                !state.closed && state.own.is_at_rest(self.shared().now())
             }
     }
 

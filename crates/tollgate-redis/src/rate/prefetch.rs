@@ -61,14 +61,14 @@ impl Batch {
 }
 
 impl Prefetch {
-    pub(super) fn new(chunk: u64, hold: Duration, burst: u64) -> Self {
+    pub(super) fn new(chunk: u64, hold: Duration, burst: u64, clock: Clock) -> Self {
         Self {
             cache: TokenCache::new(chunk / 4),
             chunk,
             hold,
             at: AtomicU64::new(0),
             burst: AtomicU64::new(burst),
-            clock: Clock::system(),
+            clock,
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
             Self {
                 prefetch: Prefetch {
                     clock: Clock::from(&clock),
-                    ..Prefetch::new(10, Duration::from_nanos(HOLD), 1000)
+                    ..Prefetch::new(10, Duration::from_nanos(HOLD), 1000, Clock::system())
                 },
                 clock,
                 batches: Batches::default(),

@@ -56,7 +56,7 @@ impl Shared {
         asks: Vec<Asked>,
         room: u64,
     ) {
-        let asked = Instant::now();
+        let asked = self.now();
         let (forgotten, held) = {
             let own = &self.state().own;
             (own.denied.forgotten(), own.turns.len() as u64)
@@ -75,7 +75,7 @@ impl Shared {
             Ok(reply) => reply,
             Err(error) => return self.fail(asks.iter().map(|asked| asked.number), error),
         };
-        let answered = Instant::now();
+        let answered = self.now();
         let charged = asks.iter().zip(&reply.decided);
         let charged = charged.filter(|(_, decided)| decided.position.is_some());
         self.limit
@@ -172,7 +172,7 @@ impl Shared {
     /// Looks where the line ends, and gives the turns back if they are behind that.
     pub(super) async fn look(self: Arc<Self>, rule: Rule) {
         let reply = self.ask(&rule, "peek", &[1]).await;
-        let answered = Instant::now();
+        let answered = self.now();
         self.change(|state| {
             let State { queue, own, .. } = state;
             // Turns hold also while the server does not answer.

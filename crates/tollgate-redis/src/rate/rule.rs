@@ -5,10 +5,7 @@ use std::time::Duration;
 use tollgate::rate::Oversize;
 use tollgate::{Algorithm, Quota};
 
-use crate::script::{DEBT, LOG, MOST, STEPS, Script, WINDOW};
-
-/// Positions of debts wrap after this many tokens.
-const POSITIONS: u64 = 1 << 46;
+use crate::script::{DEBT, LOG, MOST, POSITIONS, STEPS, Script, WINDOW};
 
 /// Waiters of a limit that pays off a unit in this time, or in a longer one, reserve no turns.
 const SLOW: Duration = Duration::from_secs(5);

@@ -92,7 +92,7 @@ impl Rate {
         if prefetch.cache.count() == 0 {
             return Next::End;
         }
-        Next::Sleep(Instant::now() + expiry.saturating_since(prefetch.now()))
+        Next::Sleep(shared.now() + expiry.saturating_since(prefetch.now()))
     }
 }
 
@@ -132,7 +132,7 @@ impl queue::Limit for Rate {
         state.turns.leave(number);
     }
 
-    fn serve(state: &mut State, calls: bool) -> Option<Instant> {
+    fn serve(state: &mut State, calls: bool, now: Instant) -> Option<Instant> {
         let State { queue, own, .. } = state;
         if !calls {
             own.turns.asked = 0;
@@ -146,7 +146,7 @@ impl queue::Limit for Rate {
             }
             return None;
         }
-        let due = own.turns.serve(queue, &own.rule, Instant::now());
+        let due = own.turns.serve(queue, &own.rule, now);
         if !calls {
             state.abandoned.extend(own.turns.balance(queue));
         }
@@ -163,7 +163,7 @@ impl queue::Limit for Rate {
         if let Some(prefetch) = prefetch {
             Self::serve(prefetch, state);
         }
-        let (now, options) = (Instant::now(), &shared.limit.common.options);
+        let (now, options) = (shared.now(), &shared.limit.common.options);
         refuse(&shared.limit, state, now, (0, Source::DeniedCache));
         let State { queue, own, .. } = state;
         let look = own.turns.looks_at(now);
@@ -326,14 +326,14 @@ impl Shared {
         };
         let key = self.limit.key.as_str();
         let has_turns = rule.has_turns() && ["turns", "reserve", "give"].contains(&what);
-        if has_turns && self.state().own.turns.has_key(Instant::now()) {
+        if has_turns && self.state().own.turns.has_key(self.now()) {
             let keys = [key, &keys::turns(key)];
             let call = self.store.call_once(rule.script(), &keys, with_arguments);
             let answer = with(call).await;
             if !matches!(answer, Err(StoreError::TryAgain | StoreError::Forbidden)) {
                 return answer;
             }
-            self.state().own.turns.lose_key(Instant::now());
+            self.state().own.turns.lose_key(self.now());
         }
         with(self.store.call(rule.script(), &[key], with_arguments)).await
     }

@@ -138,7 +138,7 @@ impl RateLimiter {
             if n == 0 {
                 return Ok(Charge::open(0, Source::Nobody));
             }
-            if let Some(wait) = state.own.denied.wait(&state.queue, 1, Instant::now()) {
+            if let Some(wait) = state.own.denied.wait(&state.queue, 1, shared.now()) {
                 return Err(shared
                     .limit
                     .common
@@ -216,7 +216,7 @@ impl RateLimiter {
         Ok(Reservation {
             shared: Arc::clone(shared),
             charge: Some(charge),
-            due: shared.limit.common.options.jittered(Instant::now() + delay),
+            due: shared.limit.common.options.jittered(shared.now() + delay),
         })
     }
 
@@ -552,7 +552,7 @@ pub struct Reservation {
 impl Reservation {
     /// Returns the remaining time until the charge is due.
     pub fn delay(&self) -> Duration {
-        self.due.saturating_duration_since(Instant::now())
+        self.due.saturating_duration_since(self.shared.now())
     }
 
     /// Returns the cost that was charged.

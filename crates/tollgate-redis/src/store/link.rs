@@ -23,6 +23,7 @@ use tokio::sync::watch;
 
 use super::call::Progress;
 use super::connect::{CONNECTING, Login, connect_to, settings};
+use super::memory_wire::InMemory;
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use super::pushes::Pushes;
@@ -48,6 +49,7 @@ pub(super) enum Address {
     Server(Box<Primary>, Option<Login>),
     #[cfg(feature = "cluster")]
     Cluster(Box<Cluster>),
+    Memory(InMemory),
 }
 
 impl Address {
@@ -76,6 +78,8 @@ impl Address {
             Self::Server(_, of_server) => *of_server = Some(login),
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => cluster.set_login(login),
+            // It has no connection.
+            Self::Memory(_) => {}
         }
     }
 
@@ -95,6 +99,7 @@ impl Address {
             }
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
+            Self::Memory(memory) => Ok(Wire::Memory(memory.clone())),
         }
     }
 }
@@ -119,6 +124,7 @@ enum Wire {
     Server(MultiplexedConnection),
     #[cfg(feature = "cluster")]
     Cluster(Nodes),
+    Memory(InMemory),
 }
 
 /// A connection, and its number.
@@ -140,6 +146,7 @@ impl Connection {
             Wire::Server(wire) => wire.subscribe(channel).await.map(|()| true),
             #[cfg(feature = "cluster")]
             Wire::Cluster(_) => Ok(false),
+            Wire::Memory(_) => Ok(true),
         }
     }
 
@@ -157,6 +164,7 @@ impl Connection {
             }
             #[cfg(feature = "cluster")]
             Wire::Cluster(nodes) => nodes.call(self.number, command, progress).await,
+            Wire::Memory(memory) => memory.call(command),
         }
     }
 }
@@ -197,6 +205,18 @@ impl Link {
         }
     }
 
+    /// Returns the link to what is in memory, which is there from the beginning.
+    pub(super) fn to_memory(memory: InMemory, runtime: Handle) -> Self {
+        let link = Self::new(Address::Memory(memory.clone()), runtime);
+        let (wire, number) = (Wire::Memory(memory), 1);
+        {
+            let mut state = lock(&link.state);
+            (state.up, state.number) = (Some(Connection { wire, number }), number);
+        }
+        link.pushes.ended(number, true);
+        link
+    }
+
     #[cfg(feature = "credentials")]
     pub(super) fn set_login(&mut self, login: Login) {
         self.address.set_login(login);
@@ -209,7 +229,7 @@ impl Link {
     }
 
     pub(super) fn is_cluster(&self) -> bool {
-        !matches!(self.address, Address::Server(..))
+        !matches!(self.address, Address::Server(..) | Address::Memory(_))
     }
 
     /// Returns the connection, if there is one.
@@ -261,6 +281,7 @@ impl Link {
             }
             #[cfg(feature = "cluster")]
             Address::Cluster(_) => true,
+            Address::Memory(_) => false,
         };
         let time = if asks_others {
             CONNECTING

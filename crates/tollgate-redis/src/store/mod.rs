@@ -17,13 +17,16 @@ mod connect;
 #[cfg(feature = "credentials")]
 mod credentials;
 mod detached;
+mod in_memory;
 mod link;
 mod listen;
+mod memory_wire;
 #[cfg(feature = "cluster")]
 mod nodes;
 mod pushes;
 mod sentinels;
 mod statistics;
+mod time;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -51,6 +54,7 @@ use self::nodes::Cluster;
 pub(crate) use self::pushes::{Listener, Listening};
 use self::statistics::StoreCounters;
 pub use self::statistics::{Latency, StoreStatistics};
+pub(crate) use self::time::StoreTime;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 use crate::error::StoreError;
@@ -63,6 +67,8 @@ use crate::script::Script;
 /// server must be version 6.2 or later.
 ///
 /// Configure a store before cloning it or creating a limit on it.
+///
+/// A program that takes a store is tested with one [in memory](Self::in_memory), without a server and in virtual time.
 ///
 /// # Runtime
 ///
@@ -105,6 +111,7 @@ struct Shared {
     clocks: ServerClocks,
     deadline: Duration,
     counters: StoreCounters,
+    time: StoreTime,
 }
 
 /// The longest time until a call whose key is being moved is repeated.
@@ -275,13 +282,19 @@ impl Store {
 
     #[track_caller]
     fn to(address: Address) -> Self {
+        let link = Link::new(address, Handle::current());
+        Self::on(link, StoreTime::default())
+    }
+
+    fn on(link: Link, time: StoreTime) -> Self {
         Self {
             shared: Arc::new(Shared {
-                link: Arc::new(Link::new(address, Handle::current())),
+                link: Arc::new(link),
                 breaker: Breaker::new(FAILURES, SHORTEST_PAUSE, LONGEST_PAUSE),
                 clocks: ServerClocks::default(),
                 deadline: DEADLINE,
                 counters: StoreCounters::default(),
+                time,
             }),
         }
     }
@@ -496,6 +509,11 @@ impl Store {
         &self.shared.link.runtime
     }
 
+    /// Returns the time by which its limits wait.
+    pub(crate) fn time(&self) -> &StoreTime {
+        &self.shared.time
+    }
+
     /// Returns an operation of this runtime that goes on without its caller.
     pub(crate) fn detached<T: Send + 'static>(
         &self,
@@ -506,7 +524,8 @@ impl Store {
 
     /// Sleeps on the store's runtime, from any runtime or none.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
-        let sleep = async move { tokio::time::sleep(time).await };
+        let of = self.time().clone();
+        let sleep = async move { of.sleep(time).await };
         let sleep = AbortOnDropHandle::new(self.runtime().spawn(sleep));
         joined(sleep.await)
     }

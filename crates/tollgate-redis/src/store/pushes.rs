@@ -126,13 +126,17 @@ impl Pushes {
     pub(super) fn received(&self, push: &PushInfo) {
         match (&push.kind, push.data.as_slice()) {
             (PushKind::Message, [_, Value::BulkString(text)]) => {
-                let text = String::from_utf8_lossy(text);
-                if let Some((name, rest)) = text.split_once(' ') {
-                    self.call(name, Some(rest));
-                }
+                self.heard(&String::from_utf8_lossy(text));
             }
             (PushKind::Disconnection, _) => self.may_have_lost(),
             _ => {}
+        }
+    }
+
+    /// Handles a message.
+    pub(super) fn heard(&self, message: &str) {
+        if let Some((name, rest)) = message.split_once(' ') {
+            self.call(name, Some(rest));
         }
     }
 

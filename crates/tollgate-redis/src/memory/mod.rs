@@ -1,0 +1,105 @@
+//! [`Memory`]: what a server does for the limits of a store, in this process, for tests.
+//!
+//! 1. It takes the calls of the scripts, with the same keys and arguments, and returns the same replies. So everything
+//!    above a call is the same with and without a server: queues, turns, renewals, refunds, statistics.
+//! 2. Rate limiters and a semaphore of tollgate decide. What is written here is what a server adds to them: which keys
+//!    there are, which charge a refund means, which turns are open, when leases end, who is next in a line.
+//! 3. The time is an argument of each call, in whole microseconds, as a server has it. It begins with the store, so
+//!    that windows begin then.
+//! 4. One lock makes a call atomic. Messages are delivered after it, because their receivers take locks of their own.
+//!
+//! A server forgets a key when nothing is owed any more; here that happens when there are many keys.
+
+mod arguments;
+mod lease;
+mod limit;
+mod rates;
+mod rule;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::collections::HashMap;
+
+use redis::{Cmd, RedisResult, Value};
+use tollgate::Algorithm;
+
+use self::arguments::{Call, Messages, Reply, failed};
+use self::lease::Line;
+use self::rates::Rates;
+use crate::script::{CALLERS, DEBT, LEASE, LIMIT_SET, LOG, STEPS, WINDOW};
+use crate::sync::{Mutex, lock};
+
+/// Receives the messages of a channel. Returns `false` if nobody listens any more.
+pub(crate) type Channel = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
+#[derive(Default)]
+pub(crate) struct Memory {
+    state: Mutex<State>,
+    channels: Mutex<HashMap<String, Channel>>,
+}
+
+#[derive(Default)]
+struct State {
+    rates: Rates,
+    /// The leases and the tickets of each semaphore, by its first key.
+    lines: HashMap<String, Line>,
+}
+
+impl Memory {
+    /// Adds a channel.
+    pub(crate) fn open(&self, name: &str, channel: Channel) {
+        lock(&self.channels).insert(name.to_owned(), channel);
+    }
+
+    /// Executes the call of a script in this microsecond.
+    pub(crate) fn call(&self, command: &Cmd, now: u64) -> RedisResult<Value> {
+        let Some(call) = Call::read(command)? else {
+            // A check of the configuration finds nothing.
+            return Ok(Value::Array(Vec::new()));
+        };
+        let (reply, messages) = {
+            let state = &mut *lock(&self.state);
+            state.execute(&call, now)?
+        };
+        for (channel, message) in messages {
+            let channels = lock(&self.channels);
+            // It takes locks of a limit, under which nothing is called here.
+            let is_heard = channels.get(&channel).is_some_and(|it| it(&message));
+            drop(channels);
+            if !is_heard {
+                lock(&self.channels).remove(&channel);
+            }
+        }
+        let numbers = reply.into_iter().map(Value::Int);
+        Ok(Value::Array(numbers.collect()))
+    }
+}
+
+impl State {
+    fn execute(&mut self, call: &Call<'_>, now: u64) -> RedisResult<(Reply, Messages)> {
+        let mut rates = self.rates.at(now);
+        let of_one = [
+            (&DEBT, Algorithm::Gcra),
+            (&STEPS, Algorithm::TokenBucket),
+            (&WINDOW, Algorithm::SlidingWindow),
+            (&LOG, Algorithm::SlidingLog),
+        ];
+        for (script, algorithm) in of_one {
+            if call.is_of(script) {
+                return Ok((rates.one(algorithm, call)?, Vec::new()));
+            }
+        }
+        if call.is_of(&LIMIT_SET) {
+            return Ok((rates.several(call)?, Vec::new()));
+        }
+        if call.is_of(&CALLERS) {
+            return Ok((rates.callers(call)?, Vec::new()));
+        }
+        if call.is_of(&LEASE) {
+            let line = self.lines.entry(call.key(0)?.to_owned()).or_default();
+            return line.execute(call, now);
+        }
+        Err(failed("a store in memory has no such command"))
+    }
+}
