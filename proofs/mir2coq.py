@@ -35,7 +35,7 @@ TIED = [
     ('units_of', r'params::<impl>::units_of'), ('tokens', r'params::<impl>::tokens'),
     ('backlog', r'params::<impl>::backlog'), ('burst', r'params::<impl>::burst'),
     ('tick_at_or_before_last', r'params::<impl>::tick_at_or_before_last'), ('tick_at', r'params::<impl>::tick_at'),
-    ('step_begun', r'params::<impl>::step_begun'),
+    ('step_begun', r'params::<impl>::step_begun'), ('start_after_change', r'params::<impl>::start_after_change'),
     ('tat_from_units', r'gcra::<impl>::from_units'), ('tat_end', r'gcra::<impl>::end'),
     ('tat_backlog_at', r'gcra::<impl>::backlog_at'), ('tat_take', r'gcra::<impl>::take'),
     ('tat_give', r'gcra::<impl>::give'), ('tat_due', r'gcra::<impl>::due_after'),
@@ -56,7 +56,7 @@ CALLS = {
     'Tat::from_units': 'tat_from_units', 'Tat::end': 'tat_end', 'Tat::backlog_at': 'tat_backlog_at',
     **{f'Params::{name}': name for name in (
         'is_unlimited is_dense is_stepped is_even new stepped starting units_unless_dense dense_units_at units_at '
-        'units_after units_of tokens backlog burst tick_at_or_before_last tick_at step_begun').split()},
+        'units_after units_of tokens backlog burst tick_at_or_before_last tick_at step_begun start_after_change').split()},
 }
 # Functions of the standard library, which coq/Machine.v defines; they do not panic, but for a division by zero.
 LIBRARY = ('div_ceil saturating_sub saturating_add saturating_mul saturating_add_signed wrapping_add wrapping_sub '
@@ -66,6 +66,7 @@ CONSTANTS = {
     'algorithm::params::LAST_TICK': ('LAST_TICK', 'LAST_TICK'),
     'algorithm::params::MAX_TAT': ('MAX_TAT', 'MAX_TAT'),
     'algorithm::params::LAST_UNIT': ('LAST_UNIT', 'LAST_UNIT'),
+    'algorithm::params::EARLIEST_START': ('EARLIEST_START', 'EARLIEST_START'),
     'algorithm::params::DENSE': ('DENSE', 'DENSE'),
     'algorithm::params::NONE': ('NONE', 'params::NONE'),
     'quota::LARGEST_BURST': ('LARGEST_BURST', 'LARGEST_BURST'),
@@ -219,7 +220,7 @@ class Function:
             for long, (short, _) in CONSTANTS.items():
                 if long.endswith(m[1]):
                     self.uses.add(short)
-                    return f'!{short}', '[u64; 2]' if short == 'NONE' else 'u64'
+                    return f'!{short}', {'NONE': '[u64; 2]', 'EARLIEST_START': 'i64'}.get(short, 'u64')
         raise NotUnderstood(f'{self.name}: operand {text}')
 
     def value(self, text, target, stale):
@@ -407,6 +408,9 @@ def functions(text):
     heads = re.compile(r'^(?:(fn) ([^\n]*?)\((_1[^\n]*|)\) -> ([^\n]*)|(?:const|static) ([^\n]*?): ([^\n]*?) =) \{(\n.*?)^\}',
                        re.S | re.M)
     text = re.sub(r'<impl at [^>]*>', '<impl>', text)
+    # A constant that is a literal has one line.
+    text = re.sub(r'^(const [\w:]+: (\w+)) = (const -?\d+_\2);$',
+                  r'\1 = {\n    let mut _0: \2;\n\n    bb0: {\n        _0 = \3;\n        return;\n    }\n}', text, flags=re.M)
     for m in heads.finditer(text):
         before = text.rfind('\n', 0, m.start() - 1)
         ctfe = text[before + 1:m.start()].startswith('// MIR FOR CTFE')

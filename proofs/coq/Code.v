@@ -485,6 +485,10 @@ Definition stepped (v1 : Z) (v2 : Z) (v3 : Z) : option params :=
     else None
     ).
 
+Definition EARLIEST_START : option Z :=
+  let v0 := (-4611686018427387904) in
+  Some v0.
+
 Definition starting (v1 : params) (v2 : Z) : option params :=
   let v5 := v1 in
   bind (is_stepped v5) (fun v4 =>
@@ -498,10 +502,21 @@ Definition starting (v1 : params) (v2 : Z) : option params :=
     let v7 := wrap i64 c_LAST_TICK in
     let v6 := (v7 <? v2) in
     if negb v6 then
-      let v3 := v2 in
-      let v1 := Build_params (params_emission_interval v1) (params_burst_tolerance v1) (params_surplus v1) (params_step v1) (v3) (params_lack v1) (params_stride v1) in
-      let v0 := v1 in
-      Some v0
+      bind EARLIEST_START (fun c_EARLIEST_START =>
+      let v8 := (v2 <? c_EARLIEST_START) in
+      if negb v8 then
+        let v3 := v2 in
+        let v1 := Build_params (params_emission_interval v1) (params_burst_tolerance v1) (params_surplus v1) (params_step v1) (v3) (params_lack v1) (params_stride v1) in
+        let v0 := v1 in
+        Some v0
+      else
+        bind EARLIEST_START (fun c_EARLIEST_START =>
+        let v3 := c_EARLIEST_START in
+        let v1 := Build_params (params_emission_interval v1) (params_burst_tolerance v1) (params_surplus v1) (params_step v1) (v3) (params_lack v1) (params_stride v1) in
+        let v0 := v1 in
+        Some v0
+        )
+      )
     else
       bind LAST_TICK (fun c_LAST_TICK =>
       let v3 := wrap i64 c_LAST_TICK in
@@ -919,18 +934,49 @@ Definition tick_at (v1 : params) (v2 : Z) : option Z :=
         ).
 
 Definition step_begun (v1 : params) (v2 : Z) : option Z :=
-  bind (units_at v1 v2) (fun v3 =>
-  if v3 =? 0 then
-    let v0 := (params_start v1) in
+  bind (units_at v1 v2) (fun v4 =>
+  let v5 := (params_step v1) in
+  bind (checked_div u64 v4 v5) (fun v3 =>
+  let v6 := (if is_some v3 then 1 else 0) in
+  if v6 =? 0 then
+    let v0 := 0 in
     Some v0
   else
-    bind (tick_at v1 v3) (fun v5 =>
-    bind (clamped v5) (fun v4 =>
-    let v0 := wrap i64 v4 in
+  if v6 =? 1 then
+    let v7 := (content v3) in
+    let v8 := (params_start v1) in
+    let v11 := (params_stride v1) in
+    let v12 := checked u64 (v7 * v11) in
+    if negb (snd v12) then
+    let v10 := (fst v12) in
+    let v9 := wrap i64 v10 in
+    let v13 := checked i64 (v8 + v9) in
+    if negb (snd v13) then
+    let v0 := (fst v13) in
     Some v0
-    )
-    )
+    else None
+    else None
+  else
+    None
+  )
   ).
+
+Definition start_after_change (v1 : params) (v2 : bool) (v3 : Z) : option Z :=
+  if negb v2 then
+    bind (is_stepped v1) (fun v4 =>
+    if negb v4 then
+      bind (clamped v3) (fun v5 =>
+      let v0 := wrap i64 v5 in
+      Some v0
+      )
+    else
+      bind (step_begun v1 v3) (fun v0 =>
+      Some v0
+      )
+    )
+  else
+    let v0 := (params_start v1) in
+    Some v0.
 
 Definition tat_from_units (v1 : Z) : option Z :=
   bind MAX_TAT (fun c_MAX_TAT =>

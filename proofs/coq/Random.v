@@ -1,10 +1,11 @@
 (* The translated functions on random inputs. A test of the crate (`functions_on_random_inputs_agree_with_their_translation`)
    draws the same inputs for the compiled functions, and both must come to the same numbers, which are in
    proofs/random-inputs. So a mistake in Machine.v or in the translator would be seen. Each of the 2,500 draws makes two
-   sets of parameters, and calls every function for each of them: more than 100,000 calls. The last number is that of 2,500
+   sets of parameters, and calls every function for each of them: more than 100,000 calls; and it asks which rules the quota and
+   a shorter one get. The last number is that of 2,500
    refunds, by the list of Refunds.v and by the compiled one: more than it keeps. *)
 Require Import ZArith List.
-Require Import Machine Code Refunds.
+Require Import Machine Code Refunds Rule.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -24,14 +25,15 @@ Definition calls (p : params) (t u n : Z) (h : Z) : option Z :=
   let '(s1, s0) := params_surplus p in let '(l1, l0) := params_lack p in
   bind (units_at p t) (fun passed => bind (units_after p t) (fun after => bind (tick_at p u) (fun tick =>
   bind (units_of p n) (fun of => bind (tokens p u) (fun whole => bind (backlog p u) (fun owed => bind (burst p) (fun most =>
-  bind (step_begun p t) (fun begun => bind (tat_from_units u) (fun tat => bind (tat_backlog_at tat passed) (fun ahead =>
+  bind (is_stepped p) (fun steps =>
+  bind (if steps then step_begun p t else Some 0) (fun begun => bind (start_after_change p (n mod 2 =? 0) t) (fun later => bind (tat_from_units u) (fun tat => bind (tat_backlog_at tat passed) (fun ahead =>
   bind (tat_take tat p passed (n mod (params_burst_tolerance p + 1))) (fun taken => bind (tat_give tat n) (fun given =>
   bind (tat_due tat p n n) (fun due => bind (tat_grant_start tat p t) (fun start => bind (tat_charge tat p passed n) (fun charged =>
-  bind (is_dense p) (fun dense => bind (is_stepped p) (fun steps => bind (is_even p) (fun even =>
+  bind (is_dense p) (fun dense => bind (is_even p) (fun even =>
   bind (if dense then Some 0 else units_unless_dense p t) (fun unless =>
   Some (sum [s1; s0; l1; l0; params_emission_interval p; params_burst_tolerance p; params_step p; params_start p; params_stride p;
-    passed; after; tick; of; whole; owed; most; begun; tat; ahead; of_result taken; given; due; start; fst charged;
-    snd charged; of_bool dense; of_bool steps; of_bool even; unless] h)))))))))))))))))))).
+    passed; after; tick; of; whole; owed; most; begun; later; tat; ahead; of_result taken; given; due; start; fst charged;
+    snd charged; of_bool dense; of_bool steps; of_bool even; unless] h))))))))))))))))))))).
 
 (* The functions of two sets of parameters, of a quota and of refunds. *)
 Definition others (p q : params) (of : quota) (t u n : Z) (h : Z) : option Z :=
@@ -42,10 +44,25 @@ Definition others (p q : params) (of : quota) (t u n : Z) (h : Z) : option Z :=
   bind (refundable n u t) (fun f => bind (share of nodes) (fun s =>
   Some (sum [a; b; c'; d; e; f; quota_count s; quota_period s; quota_burst s] h))))))))).
 
+(* Which rule a quota gets with each algorithm, if any; and for one of them, the parameters, which take longer. *)
+Definition rule_of (c p b : Z) (a : algorithm) (whole : bool) (h : Z) : option Z :=
+  if fits a c p b then let '(c', p', b') := batch_of a c p b in
+    let h := sum [1; c'; p'; b'] h in
+    if whole then
+      bind (match a with Even => new (Build_quota c' p' b') | _ => stepped c' p' b' end) (fun it =>
+      Some (sum [params_emission_interval it; params_burst_tolerance it; fst (params_surplus it); params_step it;
+        params_stride it] h))
+    else Some h
+  else Some (add h 0).
+Definition rules (c p b n : Z) (h : Z) : option Z :=
+  fold_left (fun h '(at_, a) => bind h (rule_of c p b a (at_ =? n mod 6)))
+    [(0, Even); (1, TokenBucket); (2, FixedWindow); (3, SlidingWindow); (4, SlidingLog); (5, SubInterval (n mod 8))] (Some h).
+
 (* One draw: a quota, and batches; then the calls for both. *)
 Definition one (x h : Z) : option (Z * Z) :=
   let '(x, period) := draw x in let '(x, c) := draw x in let '(x, b) := draw x in
   let '(x, t) := draw x in let '(x, u) := draw x in let '(x, n) := draw x in let '(x, start) := draw x in
+  let h := add h (of_bool (is_accepted c period b)) in
   let period := Z.max 1 period in
   let least := (period + 2 ^ 58 - 1) / 2 ^ 58 in
   let count := Z.max least (Z.min c (Z.min (16 * period) (2 ^ 64 - 1))) in
@@ -56,7 +73,9 @@ Definition one (x h : Z) : option (Z * Z) :=
   let short := Z.min period (2 ^ 58) in
   bind (stepped (Z.min count short) short (Z.min (Z.max 1 b) (2 ^ 56))) (fun batches =>
   bind (starting batches (start / 2 - 2 ^ 57)) (fun batches =>
-  bind (calls batches t u n h) (fun h => bind (others even batches (Build_quota count period burst) t u n h) (fun h => Some (x, h))))))).
+  bind (calls batches t u n h) (fun h => bind (others even batches (Build_quota count period burst) t u n h) (fun h =>
+  bind (rules count period burst n h) (fun h =>
+  bind (rules (Z.min count short) short (if n mod 2 =? 0 then 1 else Z.min count short) n h) (fun h => Some (x, h))))))))).
 
 (* Every hundredth sum, so that a difference is near its cause. None would be a panic. *)
 Fixpoint many (times : nat) (x h : Z) : option (Z * Z) :=

@@ -249,9 +249,9 @@ impl Gcra {
     /// Returns the beginning and the length of the step at a tick, if time advances in steps.
     pub(super) fn window_at(&self, now: Tick) -> Option<(i64, u64)> {
         let params = &self.params;
-        let steps = params.units_at(now).checked_div(params.step);
-        let steps = steps.filter(|_| params.is_stepped())?;
-        Some((params.start + (steps * params.stride) as i64, params.stride))
+        params
+            .is_stepped()
+            .then(|| (params.step_begun(now), params.stride))
     }
 
     /// Counts in the units of another quota. The backlog ends at the same time, or within the next two nanoseconds.
@@ -369,14 +369,8 @@ impl Rule for Gcra {
 
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) {
         let (params, old) = (promise.params(), self.params);
-        // A step that has begun continues: the backlog that is carried over counts for all of it.
-        // The time between the beginnings of two steps is never less than a step before or after
-        // the change.
-        let begun = match old.is_stepped() {
-            _ if self.aligned => old.start,
-            false => clamped(now) as i64,
-            true => old.step_begun(now),
-        };
+        // The backlog that is carried over counts for all of the step that continues.
+        let begun = old.start_after_change(self.aligned, now);
         self.params = params.starting(begun);
         self.tat = self.tat.carry(how, &old, &self.params, now);
         self.overdrawn = Tat::from_units(0);

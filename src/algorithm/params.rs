@@ -54,6 +54,9 @@ const NONE: [u64; 2] = [1, 0];
 /// years.
 pub(crate) const LAST_UNIT: u64 = MAX_TAT - LARGEST_BURST;
 
+/// The earliest tick from which steps are counted, so that no time since then overflows.
+const EARLIEST_START: i64 = -0x4000_0000_0000_0000;
+
 /// A quota in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Params {
@@ -155,6 +158,7 @@ impl Params {
         self.start = match self.is_stepped() {
             false => 0,
             true if start > LAST_TICK as i64 => LAST_TICK as i64,
+            true if start < EARLIEST_START => EARLIEST_START,
             true => start,
         };
         self
@@ -249,12 +253,25 @@ impl Params {
         }
     }
 
-    /// Returns the beginning of the step that has not ended at `now`. It may be before the epoch or
-    /// after `now`.
+    /// Returns the beginning of the step at `now`, if time advances in steps. It may be before the epoch, or after
+    /// `now` if steps are counted from a later tick.
     pub(crate) const fn step_begun(&self, now: Tick) -> i64 {
-        match self.units_at(now) {
-            0 => self.start,
-            units => clamped(self.tick_at(units)) as i64,
+        match self.units_at(now).checked_div(self.step) {
+            Some(steps) => self.start + (steps * self.stride) as i64,
+            None => 0,
+        }
+    }
+
+    /// Returns the tick from which steps are counted after a change of the quota. If steps are `aligned`, it stays
+    /// the same. Otherwise a step that has begun continues with the length of the new one, so the time between the
+    /// beginnings of two steps is never less than a step before or after the change.
+    pub(crate) const fn start_after_change(&self, aligned: bool, now: Tick) -> i64 {
+        if aligned {
+            self.start
+        } else if self.is_stepped() {
+            self.step_begun(now)
+        } else {
+            clamped(now) as i64
         }
     }
 
@@ -415,6 +432,13 @@ mod tests {
             prop_assert_eq!(params.burst(), quota.max_burst());
             prop_assert!(params.burst_tolerance < 1 << 60);
         }
+    }
+
+    #[test]
+    fn starting_at_the_first_tick_of_all_counts_without_overflow() {
+        let params = Params::stepped(3, 10, 3).starting(i64::MIN);
+        let passed = params.units_at(Tick::from_nanos(u64::MAX));
+        assert_eq!(passed, ((1 << 62) + LAST_TICK) / 10 * 3);
     }
 
     #[test]

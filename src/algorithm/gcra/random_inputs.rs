@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::super::choice::Algorithm;
 use super::super::params::Params;
 use super::super::quota_change::QuotaChange;
 use super::super::refunds::{Refunds, newer, refundable};
@@ -44,6 +45,11 @@ impl Draws {
             Err(unit) => unit.wrapping_add(1),
         };
         let (charged, cost) = tat.charge_part(params, passed, number);
+        let begun = if params.is_stepped() {
+            params.step_begun(at)
+        } else {
+            0
+        };
         let unless_dense = if params.is_dense() {
             0
         } else {
@@ -66,7 +72,8 @@ impl Draws {
             params.tokens(units),
             params.backlog(units),
             params.burst(),
-            params.step_begun(at) as u64,
+            begun as u64,
+            params.start_after_change(number.is_multiple_of(2), at) as u64,
             tat.end(),
             tat.backlog_at(passed),
             taken,
@@ -87,6 +94,8 @@ impl Draws {
 
     fn call_all(&mut self) {
         let [period, count, burst, tick, units, number, start] = [(); 7].map(|()| self.draw());
+        let accepted = Quota::try_new(count, Duration::from_nanos(period), burst).is_ok();
+        self.add(u64::from(accepted));
         let period = period.max(1);
         let least = period.div_ceil(1 << 58);
         let count = count.min(period.saturating_mul(16)).max(least);
@@ -103,6 +112,11 @@ impl Draws {
         let batches = batches.starting(start);
         self.call(&batches, tick, units, number);
         self.call_others(&even, &batches, quota, [tick, units, number]);
+        self.call_rules(quota, number);
+        let count = count.min(period);
+        let burst = if number.is_multiple_of(2) { 1 } else { count };
+        let short = Quota::try_new(count, Duration::from_nanos(period), burst);
+        self.call_rules(short.unwrap(), number);
     }
 
     /// Adds the results of the functions of two sets of parameters, of a quota and of refunds.
@@ -127,6 +141,39 @@ impl Draws {
         let share = quota.share(if fits { nodes as u32 } else { 1 });
         for value in [share.count(), share.period_nanos(), share.max_burst()] {
             self.add(value);
+        }
+    }
+
+    /// Adds which rule a quota gets with each algorithm, if any; and for one of them, the parameters. A new algorithm
+    /// needs its case in `proofs/coq/Rule.v`.
+    fn call_rules(&mut self, quota: Quota, number: u64) {
+        let parts = (number % 8) as u32;
+        for (at, &algorithm) in Algorithm::all().iter().enumerate() {
+            let algorithm = match algorithm {
+                Algorithm::SubInterval { .. } => Algorithm::SubInterval { parts },
+                other => other,
+            };
+            if algorithm.check(quota).is_err() {
+                self.add(0);
+                continue;
+            }
+            let batch = algorithm.batch(quota);
+            for value in [1, batch.count(), batch.period_nanos(), batch.max_burst()] {
+                self.add(value);
+            }
+            if at as u64 != number % 6 {
+                continue;
+            }
+            let params = algorithm.promise(quota).params();
+            for value in [
+                params.emission_interval,
+                params.burst_tolerance,
+                params.surplus[0],
+                params.step,
+                params.stride,
+            ] {
+                self.add(value);
+            }
         }
     }
 

@@ -284,6 +284,20 @@ fn take_at_an_earlier_time_counts_from_there() {
         .unwrap();
 }
 
+/// The window began so long ago that the time since then is more than a tick can be.
+#[test]
+fn take_at_the_last_time_in_a_window_from_before_the_epoch_is_admitted() {
+    let quota = Quota::per_second(10);
+    let mut state = LimiterState::new(Algorithm::FixedWindow, quota).unwrap();
+    state.take(quota, WALL, 10).unwrap();
+    let Owed::Backlog { start, .. } = &mut state.owed else {
+        panic!("{state:?}");
+    };
+    *start = -(1 << 60);
+    state.epoch = -1;
+    assert!(state.take(quota, Duration::MAX, 10).is_ok());
+}
+
 #[test]
 fn take_in_a_window_at_an_earlier_time_keeps_the_ends_of_windows() {
     let quota = Quota::per_hour(10);

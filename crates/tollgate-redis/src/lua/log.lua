@@ -49,7 +49,7 @@ local function open(key, most, period)
 
   function self:wait(n)
     if n > most then return self:reset() end
-    return due(n - 1) - now
+    return math.min(MOST, due(n - 1) - now)
   end
 
   local function add(member, from)
@@ -102,7 +102,7 @@ local function open(key, most, period)
 
   function self:reset()
     if held == 0 then return 0 end
-    return at(held - 1) + period - now
+    return math.min(MOST, at(held - 1) + period - now)
   end
 
   function self:ticket() return c, g end

@@ -191,7 +191,53 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 mod tests {
     use std::panic::catch_unwind;
 
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Draws quotas that a script can count, of whole microseconds or not.
+    fn quota() -> impl Strategy<Value = Quota> {
+        let whole = (1..=1_u64 << 30).prop_map(|micros| micros * 1000);
+        let period = prop_oneof![1..=1_u64 << 40, Just(1_000_000_000), whole];
+        let burst = prop_oneof![Just(1), 1..=1024_u64];
+        (1..=LONGEST_LOG, period, burst).prop_map(|(count, period, burst)| {
+            Quota::new(count.min(period), Duration::from_nanos(period)).burst(burst)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// An even rate is that of the core. A step is that of the core, rounded up to a microsecond. The numbers are those
+        /// for which `proofs/coq/Lua.v` shows that a script calculates exactly.
+        #[test]
+        fn of_any_quota_counts_as_the_core_does(quota in quota(), micros in 1..=1_u64 << 40) {
+            for &algorithm in Algorithm::all() {
+                if algorithm.check(quota).is_err() {
+                    continue;
+                }
+                let (rule, batch) = (Rule::of(quota, algorithm), algorithm.batch(quota));
+                prop_assert_eq!(rule.burst, batch.max_burst());
+                let [count, period, burst] = rule.numbers().map(u128::from);
+                let nanos = batch.period().as_nanos();
+                let product = match rule.kind {
+                    Kind::Debt => {
+                        prop_assert_eq!(count * nanos, u128::from(batch.count()) * period * 1000);
+                        let time = Duration::from_micros(micros);
+                        let most = algorithm.most_in(quota, time);
+                        prop_assert_eq!(rule.within(time) + rule.burst, most);
+                        burst * period
+                    }
+                    _ => {
+                        prop_assert_eq!(rule.count, batch.count());
+                        prop_assert_eq!(period, nanos.div_ceil(1000));
+                        if rule.kind == Kind::Window { count * period } else { period }
+                    }
+                };
+                prop_assert!(product.max(count).max(burst) <= u128::from(MOST));
+            }
+        }
+    }
 
     fn gcra(quota: Quota) -> Rule {
         Rule::of(quota, Algorithm::Gcra)
