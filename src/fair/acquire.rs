@@ -60,20 +60,38 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
     /// Counts a permit without the lock, and returns whether it did. It does not if a waiter has to
     /// go first, or if the class holds its maximum.
     #[inline]
-    pub(super) fn try_hold(mut handle: Arc<Self>) -> Result<(Arc<Self>, bool), AcquireError> {
+    pub(super) fn try_hold(handle: &mut Arc<Self>) -> Result<bool, AcquireError> {
         let try_hold = |this: &Self| !this.is_contended() && this.entry.try_hold();
-        let mut held = try_hold(&handle);
+        let mut held = try_hold(handle);
         if !held && handle.entry.is_detached() && !handle.is_contended() {
-            handle = Self::attach(handle)?;
-            held = try_hold(&handle);
+            *handle = Self::attach(handle)?;
+            held = try_hold(handle);
         }
-        Ok((handle, held))
+        Ok(held)
+    }
+
+    /// Enters if no wait is needed. The entrant of another queue does not in front of rates, because it has to
+    /// [report](crate::wait) its charge.
+    #[inline]
+    fn enter_now(
+        handle: &mut Arc<Self>,
+        enter: impl FnOnce(&T) -> Option<T::Permit>,
+    ) -> Result<Option<T::Permit>, AcquireError> {
+        if is_entrant() && handle.queue.has_rates() || !Self::try_hold(handle)? {
+            return Ok(None);
+        }
+        let release = ReleaseOnDrop(handle);
+        let inner = enter(&handle.queue.throttle);
+        if inner.is_some() {
+            std::mem::forget(release);
+        }
+        Ok(inner)
     }
 
     /// Puts the class into the table. Returns another handle if another entry has its key there.
     #[cold]
-    fn attach(handle: Arc<Self>) -> Result<Arc<Self>, AcquireError> {
-        let Self { queue, entry, .. } = &*handle;
+    fn attach(handle: &Arc<Self>) -> Result<Arc<Self>, AcquireError> {
+        let Self { queue, entry, .. } = &**handle;
         let mut locked = queue.lock();
         let attached = locked.schedule.find(entry.hash, &entry.key);
         match attached.map(Arc::clone) {
@@ -82,7 +100,7 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
                 // A replaced entry is dropped after the lock.
                 drop(locked);
                 forgotten.map(drop)?;
-                Ok(handle)
+                Ok(Arc::clone(handle))
             }
             Some(entry) => {
                 drop(locked);
@@ -113,9 +131,8 @@ impl<T: Queueable, K: ClassKey> Drop for ReleaseOnDrop<'_, T, K> {
 pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<QueueClass<T, K>>>,
-    cost: u64,
-    /// The methods for a cost other than 1.
-    many: Option<&'static EnterMany<T>>,
+    /// The cost, and the methods that enter for it; `None` enters for 1.
+    many: Option<(u64, &'static EnterMany<T>)>,
     /// The waiter in the queue, if a poll had to wait, and the runtime in which it was last polled.
     waiter: Option<(WaiterId, Option<RuntimeId>)>,
 }
@@ -135,7 +152,6 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     pub(super) fn one(handle: Arc<QueueClass<T, K>>) -> Self {
         Self {
             handle: Some(handle),
-            cost: 1,
             many: None,
             waiter: None,
         }
@@ -146,15 +162,19 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     where
         T: Weighted,
     {
+        let many: &EnterMany<T> = &EnterMany {
+            enter: |throttle, n| throttle.cost(n).enter(),
+            enter_now: |throttle, n| throttle.cost(n).enter_now(),
+        };
         Self {
             handle: Some(handle),
-            cost: n,
-            many: Some(&EnterMany {
-                enter: |throttle, n| throttle.cost(n).enter(),
-                enter_now: |throttle, n| throttle.cost(n).enter_now(),
-            }),
+            many: Some((n, many)),
             waiter: None,
         }
+    }
+
+    fn cost(&self) -> u64 {
+        self.many.map_or(1, |(n, _)| n)
     }
 
     /// Joins the queue, unless this is already a waiter, and collects its permit or error, if any.
@@ -187,7 +207,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
                 }
                 result
             }
-            None => join(handle, self.cost, self.many, &mut self.waiter, waker),
+            None => join(handle, self.many, &mut self.waiter, waker),
         };
         let Some(result) = result else {
             if handle.queue.has_own_clock {
@@ -203,11 +223,11 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     /// Gives up the place in the queue, or passes on the permit or error of the waiter.
     #[inline(never)]
     fn leave(&mut self) {
+        let cost = self.cost();
         let (Some((id, runtime)), Some(handle)) = (self.waiter.take(), &self.handle) else {
             return;
         };
         let QueueClass { queue, entry, .. } = &**handle;
-        let cost = self.cost;
         let (mut waker, mut unused, mut wakes) = (None, None, WakeList::new());
         let mut locked = queue.lock();
         match locked.schedule.collect(id) {
@@ -230,14 +250,22 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     }
 }
 
-/// Adds a waiter. Returns its permit or error if it is refused or served at once.
+/// Adds a waiter. Returns its permit or error if it is refused or served at once, or need not wait.
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
-    cost: u64,
-    many: Option<&EnterMany<T>>,
+    many: Option<(u64, &EnterMany<T>)>,
     joined_as: &mut Option<(WaiterId, Option<RuntimeId>)>,
     waker: &Waker,
 ) -> Option<EnterResult<T>> {
+    let mut cost = 1;
+    if let Some((n, many)) = many {
+        let enter = |throttle: &T| (many.enter_now)(throttle, n);
+        if let Some(entered) = QueueClass::enter_now(handle, enter).transpose() {
+            return Some(entered);
+        }
+        handle.queue.enter_many.get_or_init(|| many.enter);
+        cost = n;
+    }
     let queue = Arc::clone(&handle.queue);
     // If there is no room, the waker is dropped after the lock.
     let mut unstored = Some(waker.clone());
@@ -248,15 +276,12 @@ fn join<T: Queueable, K: ClassKey>(
             .unwrap_or_else(|| queue.tick_of_rates(since))
     };
     let (knew_rates, mut tick) = (queue.has_rates(), joined());
-    if let Some(many) = many {
-        queue.enter_many.get_or_init(|| many.enter);
-    }
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();
     // A class that is not in use yet may be forgotten again immediately.
     while handle.entry.is_detached() {
         drop(locked);
-        match QueueClass::attach(Arc::clone(handle)) {
+        match QueueClass::attach(handle) {
             Ok(attached) => *handle = attached,
             Err(full) => return Some(Err(full)),
         }
@@ -342,20 +367,11 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         let Some(mut handle) = self.handle.take() else {
             panic!("polled again after it was ready");
         };
-        if self.waiter.is_none() && !(is_entrant() && handle.queue.has_rates()) {
-            let held;
-            (handle, held) = QueueClass::try_hold(handle)?;
-            if held {
-                let release = ReleaseOnDrop(&handle);
-                let throttle = &handle.queue.throttle;
-                let inner = match self.many {
-                    None => throttle.enter_now(),
-                    Some(many) => (many.enter_now)(throttle, self.cost),
-                };
-                if inner.is_some() {
-                    std::mem::forget(release);
-                    return Poll::Ready(Ok(FairPermit { handle, inner }));
-                }
+        // Only a cost of 1 is decided here; a call for another one is when it joins.
+        if self.waiter.is_none() && self.many.is_none() {
+            let inner = QueueClass::enter_now(&mut handle, T::enter_now)?;
+            if inner.is_some() {
+                return Poll::Ready(Ok(FairPermit { handle, inner }));
             }
         }
         let outer = is_entrant().then(|| Arc::clone(&handle.queue));
@@ -386,7 +402,7 @@ impl<T: Queueable, K: ClassKey> Unpin for Acquire<T, K> {}
 
 debug_as! {
     [T: Queueable, K: ClassKey] Acquire<T, K>, self
-    => Acquire { cost: self.cost, queued: self.waiter.is_some(), .. }
+    => Acquire { cost: self.cost(), queued: self.waiter.is_some(), .. }
 }
 
 /// A permit of a class of a [`FairQueue`](super::FairQueue). It derefs to the inner permit.

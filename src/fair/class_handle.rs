@@ -180,9 +180,11 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     /// Counts a permit before the throttle has granted it.
     #[inline]
     fn try_hold(&self) -> Result<FairPermit<T, K>, AcquireError> {
-        match QueueClass::try_hold(Arc::clone(&self.0))? {
-            (handle, true) => Ok(FairPermit::new(handle, None)),
-            (_, false) => Err(AcquireError::new(ErrorKind::NoPermits)),
+        let mut handle = Arc::clone(&self.0);
+        if QueueClass::try_hold(&mut handle)? {
+            Ok(FairPermit::new(handle, None))
+        } else {
+            Err(AcquireError::new(ErrorKind::NoPermits))
         }
     }
 }

@@ -306,7 +306,8 @@ impl Call {
                 id: Some(id),
                 state: Arc::clone(state),
             });
-            let alone = (waiting == 0).then(|| locked.due_of_timer()).flatten();
+            // Nobody else waits, so it is due when it was refused.
+            let alone = (waiting == 0).then(|| locked.ledger.not_after_hold(due));
             (came, alone)
         };
         report_clock(&config.clock);

@@ -355,8 +355,7 @@ impl<'a> Locked<'a> {
             let part = self.ledger.due(0, cost);
             part.min(due.saturating_add(TOGETHER)).max(due)
         };
-        // The end of a hold may make the head due.
-        Some(self.ledger.end_of_hold().map_or(due, |end| due.min(end)))
+        Some(self.ledger.not_after_hold(due))
     }
 
     /// Puts a [checked](Self::check) call that counts as arrived at `tick` into the queue.

@@ -108,6 +108,11 @@ impl Ledger {
         self.oldest_hold().map(|(_, _, end)| end)
     }
 
+    /// Returns the tick at which to check a call that is due at this tick: the end of a hold may make it due before.
+    pub(crate) fn not_after_hold(&self, due: Tick) -> Tick {
+        self.end_of_hold().map_or(due, |end| due.min(end))
+    }
+
     /// Returns the number and the cost of the oldest hold, and the tick at which it ends by itself.
     fn oldest_hold(&self) -> Option<(u64, u64, Tick)> {
         let oldest = self.held.as_ref()?.open.first_key_value();
