@@ -281,8 +281,8 @@ impl LimitSet {
 
     /// Acquires one unit of each limit, and waits for them.
     ///
-    /// Calls the server at once, unless others of this process wait in front, or a call of at most that cost was denied within
-    /// the last second, and would be denied still. See [order](Self#order).
+    /// Calls the server at once, unless others of this process wait in front, or a call of at most that cost was
+    /// denied within the last second and would be denied still. See [order](Self#order).
     ///
     /// # Cancel safety
     ///

@@ -279,7 +279,13 @@ impl Charging for Waits {
             return own.denied.last().filter(|_| has_charges(first));
         }
         let options = &self.common.options;
-        Some(options.denied(first.cost, parts[longest].rule, wait, call.times))
+        Some(Denied::of(
+            options,
+            first.cost,
+            parts[longest].rule,
+            wait,
+            call.times,
+        ))
     }
 
     fn local(cost: u64, charges: Vec<rate::Charge>) -> Step {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tollgate::{AcquireError, ErrorKind};
 
 use super::charge::Source;
-use super::options::Options;
+use super::options::{Options, SOON};
 use super::rule::Rule;
 use crate::queue::{MOST_VISITED, WaitQueue};
 
@@ -31,6 +31,34 @@ pub(crate) struct Denied {
     pub(crate) believed: Instant,
     /// The time of the next call for the first waiter.
     pub(crate) again: Instant,
+}
+
+impl Denied {
+    /// Returns the denial of a call by a rule, which was sent at a time, and whose reply told the wait. For a rule that
+    /// reserves turns the next call is made at once.
+    pub(crate) fn of(
+        options: &Options,
+        cost: u64,
+        rule: Rule,
+        wait: Duration,
+        [sent, answered]: [Instant; 2],
+    ) -> Self {
+        Self {
+            cost,
+            rule,
+            // The moment at which the server computed this wait is unknown. Counted from the reply,
+            // it is long enough.
+            until: answered + wait,
+            // Counted from the moment when the call was sent, it is not too long, so no caller is
+            // denied without need.
+            believed: sent + wait.min(options.recheck),
+            again: if rule.is_reserved() {
+                answered
+            } else {
+                options.jittered(answered + wait.min(options.recheck.max(SOON)))
+            },
+        }
+    }
 }
 
 #[derive(Default)]

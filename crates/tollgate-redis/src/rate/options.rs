@@ -6,8 +6,6 @@ use tollgate::rate::Oversize;
 use tollgate::{AcquireError, Algorithm, Quota};
 
 use super::charge::Source;
-use super::denied::Denied;
-use super::rule::Rule;
 use crate::fallback::{Fallback, Shares};
 
 /// The shortest time until the next call for waiters that must wait longer, and until a retry behind
@@ -60,32 +58,6 @@ impl Options {
     #[track_caller]
     pub(crate) fn shares(&self, limits: impl IntoIterator<Item = (Quota, Algorithm)>) -> Shares {
         Shares::new(self.fallback, self.fail_waiting, limits)
-    }
-
-    /// Returns the denial of a call by a rule, which was sent at a time, and whose reply told the wait. For a rule that
-    /// reserves turns the next call is made at once.
-    pub(crate) fn denied(
-        &self,
-        cost: u64,
-        rule: Rule,
-        wait: Duration,
-        [sent, answered]: [Instant; 2],
-    ) -> Denied {
-        Denied {
-            cost,
-            rule,
-            // The moment at which the server computed this wait is unknown. Counted from the reply,
-            // it is long enough.
-            until: answered + wait,
-            // Counted from the moment when the call was sent, it is not too long, so no caller is
-            // denied without need.
-            believed: sent + wait.min(self.recheck),
-            again: if rule.is_reserved() {
-                answered
-            } else {
-                self.jittered(answered + wait.min(self.recheck.max(SOON)))
-            },
-        }
     }
 
     /// Returns a denial by this source. Its wait is longer by at most the jitter.

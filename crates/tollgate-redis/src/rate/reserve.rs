@@ -9,6 +9,7 @@ use tollgate::{AcquireError, ErrorKind};
 
 use super::charge::{Charge, Queue, Source};
 use super::charging::refuse;
+use super::denied::Denied;
 use super::reply::Reply;
 use super::rule::Rule;
 use super::state::{RateState, Shared, State};
@@ -85,11 +86,8 @@ impl Shared {
         let wait = reply.state.wait;
         let left = asks.len() - reply.decided.len();
         let cost = asks.get(reply.decided.len()).map_or(1, |asked| asked.cost);
-        let denied = self
-            .limit
-            .common
-            .options
-            .denied(cost, rule, wait, [asked, answered]);
+        let options = &self.limit.common.options;
+        let denied = Denied::of(options, cost, rule, wait, [asked, answered]);
         let denied = Some(denied).filter(|_| !wait.is_zero());
         let source = if asks.len() > 1 {
             Source::Coalesced

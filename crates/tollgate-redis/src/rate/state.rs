@@ -273,7 +273,8 @@ impl Charging for Rate {
             own.batches.learn(prefetch, reply.free);
         }
         let denied = call.asked.get(call.charged);
-        let denied = denied.map(|it| options.denied(it.cost, call.rule, reply.wait, call.times));
+        let denied =
+            denied.map(|it| Denied::of(options, it.cost, call.rule, reply.wait, call.times));
         own.turns.learn_line(denied.map(|denied| denied.until));
         denied
     }

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Each process is one of the operating system. `deaf=4` gives the first four no right for channels, so they poll;
-//! `kill=1` and `freeze=1` kill or stop one process in the middle, `stall=150` stops the server for so many
-//! milliseconds, `large=1` lets the first process ask for all permits at once, `far=30` delays the replies to every second process by so
-//! many milliseconds, and `deadline=1000` is that of the stores. A process that was killed or stopped reports nothing, so its
-//! leases are not counted.
+//! `kill=1` and `freeze=1` kill or stop one process in the middle, `halt=2000` stops all for so many milliseconds,
+//! `stall=150` stops the server, `large=1` lets the first process ask for all permits at once, `far=30` delays the
+//! replies to every second process, and `deadline=1000` is that of the stores. A process that was killed or stopped
+//! reports nothing, so its leases are not counted. It fails if more permits were held at once than there are.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -35,6 +35,8 @@ struct Setup {
     kill: u64,
     freeze: u64,
     stall: u64,
+    /// In milliseconds.
+    halt: u64,
     /// The processes each of whose leases has all permits.
     large: u64,
     /// The permits of a lease.
@@ -76,6 +78,7 @@ fn main() -> Outcome<()> {
         kill: value("kill", 0),
         freeze: value("freeze", 0),
         stall: value("stall", 0),
+        halt: value("halt", 0),
         large: value("large", 0),
         cost: value("cost", 1),
         far: value("far", 0),
@@ -259,12 +262,24 @@ fn measure(setup: &Setup) -> Outcome<()> {
         std::thread::sleep(Duration::from_millis(setup.stall));
         server.go_on();
     }
+    if setup.halt > 0 {
+        for name in ["-STOP", "-CONT"] {
+            for child in &children {
+                signal(child, name)?;
+            }
+            if name == "-STOP" {
+                std::thread::sleep(Duration::from_millis(setup.halt));
+            }
+        }
+    }
     // Before the first process ends.
     std::thread::sleep(Duration::from_secs(setup.seconds) * 2 / 5);
     let steady = server_time(&server)? - at_event;
     let steady = steady / (now() - event) as f64 * 1e8;
     let (mut all, mut calls, mut errors, mut each) = (Vec::<Use>::new(), 0, 0, Vec::new());
     let (mut used, mut longest) = (0, [0, 0]);
+    // The permits that are taken and given back, by the time; those that are given back come first.
+    let mut changes = Vec::<(u64, i64)>::new();
     for (index, (mut child, mut rest)) in (0..).zip(children.into_iter().zip(outputs)) {
         let mut output = String::new();
         rest.read_to_string(&mut output)?;
@@ -283,8 +298,13 @@ fn measure(setup: &Setup) -> Outcome<()> {
         let kind = &mut longest[usize::from(index < setup.large)];
         *kind = waited.max(*kind);
         let uses: Vec<_> = lines.collect();
-        let held: u64 = uses.iter().map(|(from, to)| to - from).sum();
-        used += held * setup.cost_of(index);
+        let (cost, held) = (
+            setup.cost_of(index),
+            uses.iter().map(|(from, to)| to - from),
+        );
+        used += held.sum::<u64>() * cost;
+        let of_one = |(from, to): &Use| [(*from, cost as i64), (*to, -(cost as i64))];
+        changes.extend(uses.iter().flat_map(of_one));
         each.push(uses.len());
         all.extend(uses);
     }
@@ -325,6 +345,13 @@ fn measure(setup: &Setup) -> Outcome<()> {
         time / (end - begin) as f64 * 1e8,
         gaps.collect::<Vec<_>>().join(", "),
     );
+    changes.sort_unstable();
+    let (mut held, mut most) = (0, 0);
+    for (_, change) in changes {
+        held += change;
+        most = most.max(held);
+    }
+    println!("at most {most} of {} permits held at once", setup.permits);
     if setup.far > 0 {
         let half = |from| each.iter().skip(from).step_by(2).sum::<usize>();
         println!("near {} : far {}", half(0), half(1));
@@ -335,6 +362,9 @@ fn measure(setup: &Setup) -> Outcome<()> {
         println!(
             "{leases:?} leases of all permits, longest wait {large:.2} s; of the others {small:.2} s"
         );
+    }
+    if most > setup.permits as i64 {
+        return Err("more permits were held than there are".into());
     }
     Ok(())
 }
