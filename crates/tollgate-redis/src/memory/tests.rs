@@ -494,6 +494,33 @@ proptest! {
     }
 }
 
+/// The rest of a turn stays open.
+#[test]
+fn call_for_turns_of_an_open_tick_replies_as_a_server() {
+    let rule = Rule {
+        kind: Kind::Debt,
+        count: 1,
+        period: 16,
+        burst: 3,
+    };
+    let mut rates = Rates {
+        both: Both::new(),
+        rules: [rule; 2],
+        charges: Vec::new(),
+        overdraws: false,
+    };
+    rates.step(&Step::Take(vec![[3, 1]]));
+    for n in [3, 3] {
+        rates.step(&Step::Reserve(n, MOST));
+    }
+    let middle = rates.charges.remove(1);
+    rates.give(&[middle]);
+    for n in [1, 1, 1, 3] {
+        rates.step(&Step::Reserve(n, MOST));
+        rates.step(&Step::Pass(1));
+    }
+}
+
 // Leases.
 
 const LEASE_KEYS: [&str; 7] = [
