@@ -60,9 +60,15 @@ impl Watched {
     }
 }
 
+/// Returns whether a server is a primary. It is none while it ends its connections, because its role changes.
 fn is_primary(server: &Server) -> bool {
-    let info: String = ask(server, &["INFO", "replication"]);
-    info.contains("role:master")
+    let info = || {
+        let mut connection = redis::Client::open(server.address())?.get_connection()?;
+        redis::cmd("INFO")
+            .arg("replication")
+            .query::<String>(&mut connection)
+    };
+    info().is_ok_and(|info| info.contains("role:master"))
 }
 
 fn keys(server: &Server) -> u64 {
