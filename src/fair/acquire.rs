@@ -72,7 +72,7 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
 
     /// Enters if no wait is needed. The entrant of another queue does not in front of rates, because it has to
     /// [report](crate::wait) its charge.
-    #[inline]
+    #[inline(always)]
     fn enter_now(
         handle: &mut Arc<Self>,
         enter: impl FnOnce(&T) -> Option<T::Permit>,
