@@ -1,10 +1,14 @@
 //! Permits on a server: leases, which expire if their holder dies.
 //!
 //! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
-//! [`Lease`] -> [`renewals`] (the task that renews leases) -> [`calls`] of the script -> [`keys`](crate::keys).
+//! [`Lease`] -> [`group`] (what the semaphores of all keys share): [`drivers`] and [`renewals`] (the tasks that wait and
+//! that renew leases) -> [`calls`] of the script -> [`batches`] of calls -> [`keys`](crate::keys).
 
+mod batches;
 mod boot_instant;
 mod calls;
+mod drivers;
+mod group;
 mod looks;
 mod renewals;
 mod semaphore;
@@ -118,7 +122,8 @@ impl Lease {
 
     /// Creates a lease that was granted by a call sent at `sent`.
     fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: BootInstant) -> Self {
-        let ttl = shared.limit.options.ttl;
+        let group = &shared.limit.group;
+        let ttl = group.options.ttl;
         let until = sent + held_for(ttl);
         let held = Arc::new(Held {
             request,
@@ -126,11 +131,10 @@ impl Lease {
             until: Mutex::new(Some(until)),
             ..Held::default()
         });
-        let renewals = &shared.limit.renewals;
-        let (number, is_first) = renewals.add(Arc::clone(&held), sent, ttl);
+        let (number, is_first) = group.renewals.add(shared, Arc::clone(&held), sent, ttl);
         if is_first {
-            let task = Renewing::new(shared);
-            shared.spawn(task.run());
+            let task = Renewing::new(group);
+            drop(group.store.runtime().spawn(task.run()));
         }
         let held_in = Some((Arc::clone(shared), number));
         Self { held, held_in }
@@ -139,7 +143,7 @@ impl Lease {
     /// Ends the lease. Returns the call that returns the permits, unless they are lost or returned.
     fn end(&mut self) -> Option<Detached<()>> {
         let (shared, number) = self.held_in.take()?;
-        if !shared.limit.renewals.remove(number) {
+        if !shared.limit.group.renewals.remove(number) {
             return None;
         }
         let store = shared.store.clone();
@@ -226,7 +230,7 @@ impl fmt::Debug for Lease {
 /// Returns the permits of a lease, after a renewal that is under way.
 async fn give_back(shared: Arc<Shared>, held: Arc<Held>) -> Result<(), StoreError> {
     let _renewing = held.renewing.lock().await;
-    let ttl = shared.limit.options.ttl;
+    let ttl = shared.limit.group.options.ttl;
     shared
         .release_or_retry(vec![held.request.clone()], ttl)
         .await

@@ -1,13 +1,12 @@
 //! A rate limit on a server.
 //!
-//! Flow: [`keyed`] (a limit for each key) -> [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
+//! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
 //! rate limit) -> [`denied`], [`prefetch`] and [`turns`] (decisions without a call) -> [`ask`] and
 //! [`reserve`] (calls) -> [`charge`] and [`reply`] -> [`rule`] (the arguments of scripts).
 
 mod ask;
 mod charge;
 mod denied;
-mod keyed;
 mod limiter;
 mod options;
 mod prefetch;
@@ -20,7 +19,6 @@ mod turns;
 mod verbs;
 
 pub use self::charge::{Charge, Source};
-pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
 pub(crate) use self::options::jittered;
 pub(crate) use self::reply::Reply;
