@@ -31,6 +31,7 @@ mod faults {
 /// Semaphores.
 mod lease {
     mod faults;
+    mod keyed;
     mod line;
     mod model;
     mod places;

@@ -20,7 +20,8 @@
 --          microseconds
 -- ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
 --          executes calls whose callers have left. After it, nothing changes, and the reply is now.
--- ARGV[7]  the time in microseconds for which the state is kept at least, after the last use
+-- ARGV[7]  the time in microseconds for which the state is kept after the last use, and at least as long as a lease:
+--          expiries are relative to it when the clock is set back
 -- ARGV[8]  and on, the arguments of the operation, and its reply:
 --   acquire seen channel (id n ticket stays)...
 --       `seen` is the highest number that the caller has got: after a failover to data and a clock that are
@@ -312,9 +313,7 @@ if holds then
   lasts(fences, ttl)
 end
 if stale then
-  local mark, life = has_first_version and '' or '0', ARGV[7] + 0
-  -- It outlives the leases and the line: their expiries are relative to it when the clock is set back.
-  if has_line then life = math.max(life, 2 * MINUTE) end
-  redis.call('SET', KEYS[5], mark .. stamp .. ':' .. text(c) .. ':' .. text(recovered), 'PX', millis(life))
+  local mark = has_first_version and '' or '0'
+  redis.call('SET', KEYS[5], mark .. stamp .. ':' .. text(c) .. ':' .. text(recovered), 'PX', millis(ARGV[7] + 0))
 end
 return reply
