@@ -47,7 +47,7 @@ const EXAMINED: usize = 2;
 /// # Semaphores
 ///
 /// The semaphores of all keys have one task for their waiters and one for their renewals, whatever the number of keys, and
-/// calls that are made at the same time share requests: up to 16 keys in one request, which takes the server less than a
+/// calls that are made at the same time share requests: up to 11 keys in one request, which takes the server less than a
 /// millisecond. In a cluster, only keys in the same slot do. A full key delays no other.
 ///
 /// A process looks after each key that it waits for once a second, but makes at most 500 looks a second, as long as each

@@ -28,8 +28,8 @@ const MOST_CALLS_OF_ALL: usize = 128;
 /// The maximum units of a request, unless a single call has more: one for each permit or ticket.
 pub(super) const MOST_UNITS: usize = 128;
 
-/// The units of a call, beside those of its permits and tickets: 16 calls take the server about 0.6 milliseconds.
-pub(super) const UNITS_OF_A_CALL: usize = 7;
+/// The units of a call, beside those of its permits and tickets: the server takes up to 75 microseconds for it.
+pub(super) const UNITS_OF_A_CALL: usize = 10;
 
 /// A call of the script for one semaphore.
 pub(super) struct Part {

@@ -376,15 +376,15 @@ mod tests {
     fn next_of_many_keys_renews_fewer_leases_together() {
         let (renewals, now) = (Renewals::default(), BootInstant::now());
         let [one, other] = two();
-        for n in [55, 55, 2, 3, 1] {
-            let shared = if n == 55 { &one } else { &other };
+        for n in [50, 50, 7, 2, 1] {
+            let shared = if n == 50 { &one } else { &other };
             renewals.add(shared, lease(n, now + TTL), now, TTL);
         }
         let mut state = lock(&renewals.state);
         for number in 1..=5 {
             state.set(number, Some(now));
         }
-        // 7 units for each of the two semaphores, and 110 and 2 for their permits.
+        // 10 units for each of the two semaphores, 100 for the permits of one and 7 of the other.
         assert_eq!(batch(state.next(now, Some(TTL))), [1, 2, 3]);
         assert_eq!(batch(state.next(now, Some(TTL))), [4, 5]);
     }
