@@ -175,14 +175,13 @@ impl Part {
 
     /// Adds the arguments to a command that is sent at `sent`.
     fn write(&self, command: &mut Cmd, sent: Instant) {
-        let last = match self.is_in_time {
-            true => self
-                .shared
-                .store
-                .last_micros(self.shared.limit.keys.leases(), sent),
-            false => u64::MAX,
+        let Shared { store, limit, .. } = &*self.shared;
+        let last = if self.is_in_time {
+            store.last_micros(limit.keys.leases(), sent)
+        } else {
+            u64::MAX
         };
-        let lasts = micros(self.shared.limit.group.state_lasts());
+        let lasts = micros(limit.group.state_lasts());
         command
             .arg(self.what)
             .arg(&self.numbers)
@@ -212,7 +211,7 @@ impl Part {
         let Shared { store, limit, .. } = &*self.shared;
         let sent = Instant::now();
         let call = store.call(&LEASE, &limit.keys.all(), |command| {
-            self.write(command, sent)
+            self.write(command, sent);
         });
         let reply = numbers(&call.await?)?;
         self.learn(&reply, sent);

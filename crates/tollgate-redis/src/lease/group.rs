@@ -88,10 +88,11 @@ impl Group {
     /// Returns the time for which the server keeps the state of a semaphore after its last use.
     pub(super) fn state_lasts(&self) -> Duration {
         let Options { ttl, grace, .. } = self.options;
-        match self.has_keys {
+        if self.has_keys {
             // As long as a lease may.
-            true => 2 * ttl.max(grace.unwrap_or_default()),
-            false => DAY.max(2 * ttl),
+            2 * ttl.max(grace.unwrap_or_default())
+        } else {
+            DAY.max(2 * ttl)
         }
     }
 
