@@ -15,10 +15,10 @@ use std::time::Instant;
 use redis::{Arg, Cmd, Value};
 use tokio::sync::oneshot;
 
-use super::group::Group;
-use super::state::Shared;
 use crate::error::StoreError;
-use crate::script::{LEASE, LEASES, micros, numbers};
+use crate::keys;
+use crate::script::{LEASE, LEASES, numbers};
+use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
 /// The maximum number of requests of a slot at once, and that of all slots.
@@ -33,10 +33,11 @@ pub(super) const UNITS_OF_A_CALL: usize = 10;
 
 /// A call of the script for one semaphore.
 pub(super) struct Part {
-    shared: Arc<Shared>,
+    keys: Arc<keys::Semaphore>,
     what: &'static str,
-    /// The number of permits, and the times of the script in microseconds.
-    numbers: [u64; 4],
+    /// The number of permits, and the times of the script in microseconds: the ttl, the grace, the time to claim, and
+    /// how long the state is kept.
+    numbers: [u64; 5],
     /// The server refuses it after its deadline.
     is_in_time: bool,
     /// The arguments of the operation, without a command.
@@ -51,8 +52,10 @@ struct Waiting {
     answer: oneshot::Sender<Answer>,
 }
 
-#[derive(Default)]
-pub(super) struct Batches(Mutex<State>);
+pub(super) struct Batches {
+    store: Store,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
@@ -145,16 +148,16 @@ impl State {
 impl Part {
     /// Creates a call. `rest` adds the arguments of the operation, for so many permits or tickets.
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        keys: &Arc<keys::Semaphore>,
         what: &'static str,
-        numbers: [u64; 4],
+        numbers: [u64; 5],
         items: usize,
         rest: impl FnOnce(&mut Cmd),
     ) -> Self {
         let mut arguments = Cmd::new();
         rest(&mut arguments);
         Self {
-            shared: Arc::clone(shared),
+            keys: Arc::clone(keys),
             what,
             numbers,
             is_in_time: false,
@@ -169,24 +172,15 @@ impl Part {
         self
     }
 
-    fn slot(&self) -> u16 {
-        self.shared.store.part(self.shared.limit.keys.leases())
-    }
-
     /// Adds the arguments to a command that is sent at `sent`.
-    fn write(&self, command: &mut Cmd, sent: Instant) {
-        let Shared { store, limit, .. } = &*self.shared;
+    fn write(&self, command: &mut Cmd, store: &Store, sent: Instant) {
         let last = if self.is_in_time {
-            store.last_micros(limit.keys.leases(), sent)
+            store.last_micros(self.keys.leases(), sent)
         } else {
             u64::MAX
         };
-        let lasts = micros(limit.group.state_lasts());
-        command
-            .arg(self.what)
-            .arg(&self.numbers)
-            .arg(last)
-            .arg(lasts);
+        let [numbers @ .., lasts] = self.numbers;
+        command.arg(self.what).arg(&numbers).arg(last).arg(lasts);
         for argument in self.rest.args_iter() {
             if let Arg::Simple(argument) = argument {
                 command.arg(argument);
@@ -196,43 +190,39 @@ impl Part {
 
     /// The number of arguments that [`write`](Self::write) adds.
     fn arguments(&self) -> usize {
-        3 + self.numbers.len() + self.rest.args_iter().count()
+        2 + self.numbers.len() + self.rest.args_iter().count()
     }
 
-    fn learn(&self, reply: &[u64], sent: Instant) {
+    fn learn(&self, store: &Store, reply: &[u64], sent: Instant) {
         if let Some(now) = reply.first() {
-            let key = self.shared.limit.keys.leases();
-            self.shared.store.learn_clock(key, *now, sent);
+            store.learn_clock(self.keys.leases(), *now, sent);
         }
     }
 
     /// Makes this call alone.
-    async fn call(&self) -> Answer {
-        let Shared { store, limit, .. } = &*self.shared;
+    async fn call(&self, store: &Store) -> Answer {
         let sent = Instant::now();
-        let call = store.call(&LEASE, &limit.keys.all(), |command| {
-            self.write(command, sent);
+        let call = store.call(&LEASE, &self.keys.all(), |command| {
+            self.write(command, store, sent);
         });
         let reply = numbers(&call.await?)?;
-        self.learn(&reply, sent);
+        self.learn(store, &reply, sent);
         Ok(reply)
     }
 }
 
 /// Makes several calls of one slot in one request.
-async fn call_all(parts: &[Waiting]) -> Result<Vec<Vec<u64>>, StoreError> {
+async fn call_all(store: &Store, parts: &[Waiting]) -> Result<Vec<Vec<u64>>, StoreError> {
     let parts = || parts.iter().map(|waiting| &waiting.part);
     let Some(first) = parts().next() else {
         return Ok(Vec::new());
     };
     let sent = Instant::now();
-    let keys: Vec<_> = parts()
-        .flat_map(|part| part.shared.limit.keys.all())
-        .collect();
-    let call = first.shared.store.call(&LEASES, &keys, |command| {
+    let keys: Vec<_> = parts().flat_map(|part| part.keys.all()).collect();
+    let call = store.call(&LEASES, &keys, |command| {
         for part in parts() {
             command.arg(part.arguments());
-            part.write(command, sent);
+            part.write(command, store, sent);
         }
     });
     let replies = match call.await? {
@@ -240,15 +230,15 @@ async fn call_all(parts: &[Waiting]) -> Result<Vec<Vec<u64>>, StoreError> {
         _ => return Err(StoreError::Unknown),
     };
     let replies: Vec<_> = replies.iter().map(numbers).collect::<Result<_, _>>()?;
-    first.learn(&replies[0], sent);
+    first.learn(store, &replies[0], sent);
     Ok(replies)
 }
 
 /// Makes the calls of a request, and answers them.
-async fn answer_all(mut batch: Vec<Waiting>) {
+async fn answer_all(store: &Store, mut batch: Vec<Waiting>) {
     let failed = match batch.len() {
         1 => None,
-        _ => match call_all(&batch).await {
+        _ => match call_all(store, &batch).await {
             Ok(replies) => {
                 for (Waiting { answer, .. }, reply) in batch.into_iter().zip(replies) {
                     let _ = answer.send(Ok(reply));
@@ -267,14 +257,35 @@ async fn answer_all(mut batch: Vec<Waiting>) {
         return;
     }
     for Waiting { part, answer } in batch.drain(..) {
-        let _ = answer.send(part.call().await);
+        let _ = answer.send(part.call(store).await);
     }
 }
 
 impl Batches {
+    pub(super) fn new(store: Store) -> Arc<Self> {
+        let state = Mutex::default();
+        Arc::new(Self { store, state })
+    }
+
+    /// Makes a call, alone or together with others.
+    pub(super) async fn call(self: &Arc<Self>, part: Part) -> Answer {
+        let slot = self.store.part(part.keys.leases());
+        let (part, receiver) = self.begin_or_wait(slot, part);
+        if let Some(part) = part {
+            // A call that is dropped goes on without its caller, and is counted no longer.
+            let _ended = Ended {
+                batches: self,
+                slot,
+            };
+            return part.call(&self.store).await;
+        }
+        self.make_calls();
+        receiver.await.unwrap_or(Err(StoreError::NoRuntime))
+    }
+
     /// Returns a call that is made alone, and otherwise lets it wait for its answer.
     fn begin_or_wait(&self, slot: u16, part: Part) -> (Option<Part>, oneshot::Receiver<Answer>) {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         let (answer, receiver) = oneshot::channel();
         if state.begin_alone(slot) {
             return (Some(part), receiver);
@@ -282,31 +293,16 @@ impl Batches {
         state.wait(slot, Waiting { part, answer });
         (None, receiver)
     }
-}
-
-impl Group {
-    /// Makes a call, alone or together with others.
-    pub(super) async fn call(self: &Arc<Self>, part: Part) -> Answer {
-        let slot = part.slot();
-        let (part, receiver) = self.batches.begin_or_wait(slot, part);
-        if let Some(part) = part {
-            // A call that is dropped goes on without its caller, and is counted no longer.
-            let _ended = Ended { group: self, slot };
-            return part.call().await;
-        }
-        self.make_calls();
-        receiver.await.unwrap_or(Err(StoreError::NoRuntime))
-    }
 
     /// Makes the requests that may be made, each in a task.
     fn make_calls(self: &Arc<Self>) {
         loop {
-            let begun = lock(&self.batches.0).begin();
+            let begun = lock(&self.state).begin();
             let Some((slot, batch)) = begun else {
                 return;
             };
             let requests = Requests {
-                group: Arc::clone(self),
+                batches: Arc::clone(self),
                 slot: Some(slot),
             };
             drop(self.store.runtime().spawn(requests.run(batch)));
@@ -315,36 +311,36 @@ impl Group {
 
     /// Calls that are made before the guard is dropped share requests.
     pub(super) fn gather(self: &Arc<Self>) -> Gathering<'_> {
-        lock(&self.batches.0).gathering += 1;
+        lock(&self.state).gathering += 1;
         Gathering(self)
     }
 }
 
-pub(super) struct Gathering<'a>(&'a Arc<Group>);
+pub(super) struct Gathering<'a>(&'a Arc<Batches>);
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
-        lock(&self.0.batches.0).gathering -= 1;
+        lock(&self.0.state).gathering -= 1;
         self.0.make_calls();
     }
 }
 
 /// A request of one call.
 struct Ended<'a> {
-    group: &'a Arc<Group>,
+    batches: &'a Arc<Batches>,
     slot: u16,
 }
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        lock(&self.group.batches.0).ended(self.slot);
-        self.group.make_calls();
+        lock(&self.batches.state).ended(self.slot);
+        self.batches.make_calls();
     }
 }
 
 /// A task that makes requests of several calls, one after the other.
 struct Requests {
-    group: Arc<Group>,
+    batches: Arc<Batches>,
     /// The slot of the request under way.
     slot: Option<u16>,
 }
@@ -353,8 +349,8 @@ impl Requests {
     async fn run(mut self, batch: Vec<Waiting>) {
         let mut next = Some(batch);
         while let Some(batch) = next.take() {
-            answer_all(batch).await;
-            let mut state = lock(&self.group.batches.0);
+            answer_all(&self.batches.store, batch).await;
+            let mut state = lock(&self.batches.state);
             if let Some(slot) = self.slot.take() {
                 state.ended(slot);
             }
@@ -369,7 +365,7 @@ impl Drop for Requests {
     fn drop(&mut self) {
         // Only if the runtime ends, or after a panic: nobody else makes the calls that wait.
         if let Some(slot) = self.slot.take() {
-            let mut state = lock(&self.group.batches.0);
+            let mut state = lock(&self.batches.state);
             state.ended(slot);
             let left: Vec<_> = state
                 .slots

@@ -10,7 +10,6 @@ use redis::Cmd;
 
 use super::Held;
 use super::batches::Part;
-use super::drivers::Drivers;
 use super::looks::Line;
 use super::state::{Request, Shared};
 use crate::error::StoreError;
@@ -29,7 +28,8 @@ impl Shared {
         items: usize,
         rest: impl FnOnce(&mut Cmd),
     ) -> Result<Vec<u64>, StoreError> {
-        self.limit.group.call(self.part(what, items, rest)).await
+        let part = self.part(what, items, rest);
+        self.limit.group.batches.call(part).await
     }
 
     /// Like [`ask`](Self::ask), for an operation that the server refuses if it is executed after the
@@ -42,7 +42,7 @@ impl Shared {
     ) -> Result<Vec<u64>, StoreError> {
         for _ in 0..ATTEMPTS {
             let part = self.part(what, items, &rest).in_time();
-            let reply = self.limit.group.call(part).await?;
+            let reply = self.limit.group.batches.call(part).await?;
             if reply.len() > 1 {
                 return Ok(reply);
             }
@@ -66,8 +66,10 @@ impl Shared {
             let patience = own.looks.patience(channel, group.poll_interval());
             (own.permits(), patience)
         };
-        let [ttl, grace, patience] = [options.ttl, grace, patience].map(micros);
-        Part::new(self, what, [permits, ttl, grace, patience], items, rest)
+        let times = [options.ttl, grace, patience, group.state_lasts()];
+        let [ttl, grace, patience, lasts] = times.map(micros);
+        let numbers = [permits, ttl, grace, patience, lasts];
+        Part::new(&self.limit.keys, what, numbers, items, rest)
     }
 
     /// Returns the channel in which this process is told, unless messages are taken not to arrive: a server that
@@ -195,7 +197,7 @@ impl Shared {
                 tokio::time::sleep(pause.min(expiry - now)).await;
             }
         };
-        Drivers::add(&self.limit.group, Box::pin(releasing));
+        self.limit.group.drivers.add(Box::pin(releasing));
     }
 
     /// Returns the number of free permits.

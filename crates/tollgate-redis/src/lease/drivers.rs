@@ -13,14 +13,16 @@ use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use super::group::Group;
+use super::batches::Batches;
 use crate::queue::Running;
 use crate::sync::{Mutex, lock};
 
-#[derive(Default)]
 pub(super) struct Drivers {
+    batches: Arc<Batches>,
+    runtime: Handle,
     state: Mutex<State>,
     /// Notified when there is a new driver.
     added: Notify,
@@ -33,20 +35,29 @@ struct State {
 }
 
 impl Drivers {
+    /// Creates the drivers of a group that makes these calls.
+    pub(super) fn new(batches: &Arc<Batches>, runtime: &Handle) -> Arc<Self> {
+        Arc::new(Self {
+            batches: Arc::clone(batches),
+            runtime: runtime.clone(),
+            state: Mutex::default(),
+            added: Notify::new(),
+        })
+    }
+
     /// Runs a driver in the task of the group.
-    pub(super) fn add(group: &Arc<Group>, driver: Running) {
-        let this = &group.drivers;
-        let mut state = lock(&this.state);
+    pub(super) fn add(self: &Arc<Self>, driver: Running) {
+        let mut state = lock(&self.state);
         state.new.push(driver);
         let was_running = std::mem::replace(&mut state.is_running, true);
         drop(state);
-        this.added.notify_one();
+        self.added.notify_one();
         if !was_running {
             let task = Task {
-                group: Arc::clone(group),
+                drivers: Arc::clone(self),
                 is_done: false,
             };
-            drop(group.store.runtime().spawn(task.run()));
+            drop(self.runtime.spawn(task.run()));
         }
     }
 
@@ -59,20 +70,20 @@ impl Drivers {
 }
 
 struct Task {
-    group: Arc<Group>,
+    drivers: Arc<Drivers>,
     is_done: bool,
 }
 
 impl Task {
     async fn run(mut self) {
         let mut all = FuturesUnordered::new();
-        while let Some(new) = self.group.drivers.take(all.is_empty()) {
+        while let Some(new) = self.drivers.take(all.is_empty()) {
             // A driver is dropped with its panic, so nobody sees what it has left half done.
             let new = new.into_iter();
             all.extend(new.map(|driver| AssertUnwindSafe(driver).catch_unwind()));
-            let mut added = pin!(self.group.drivers.added.notified());
+            let mut added = pin!(self.drivers.added.notified());
             poll_fn(|context| {
-                let _gathering = self.group.gather();
+                let _gathering = self.drivers.batches.gather();
                 let is_over = poll_all(&mut all, context);
                 let is_added = added.as_mut().poll(context).is_ready();
                 (is_over || is_added)
@@ -100,7 +111,7 @@ fn poll_all(all: &mut FuturesUnordered<impl Future>, context: &mut Context<'_>) 
 impl Drop for Task {
     fn drop(&mut self) {
         if !self.is_done {
-            let mut state = lock(&self.group.drivers.state);
+            let mut state = lock(&self.drivers.state);
             state.is_running = false;
             let new = std::mem::take(&mut state.new);
             drop(state);

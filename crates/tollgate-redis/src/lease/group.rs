@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use super::batches::Batches;
 use super::drivers::Drivers;
-use super::renewals::Renewals;
-use super::state::Options;
 use crate::queue::LimitCounters;
 use crate::script::micros;
 use crate::store::Store;
@@ -35,14 +33,23 @@ const LONGEST_AGAIN: Duration = Duration::from_secs(1);
 /// The time for which the server keeps the state of a semaphore without keys after its last use.
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
+/// The options, which are set when a semaphore is created.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    pub(super) ttl: Duration,
+    /// `None` stands for the ttl.
+    pub(super) grace: Option<Duration>,
+    pub(super) poll: Duration,
+    pub(super) max_waiters: usize,
+}
+
 pub(super) struct Group {
     pub(super) store: Store,
     pub(super) options: Options,
     /// Whether these are the semaphores of keys.
     pub(super) has_keys: bool,
-    pub(super) renewals: Renewals,
-    pub(super) batches: Batches,
-    pub(super) drivers: Drivers,
+    pub(super) batches: Arc<Batches>,
+    pub(super) drivers: Arc<Drivers>,
     pub(super) counters: LimitCounters,
     /// The highest number of a lease or a ticket that the server has given for any of them.
     highest: AtomicU64,
@@ -54,13 +61,13 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn new(store: Store, options: Options, has_keys: bool) -> Arc<Self> {
+        let batches = Batches::new(store.clone());
         Arc::new(Self {
+            drivers: Drivers::new(&batches, store.runtime()),
+            batches,
             store,
             options,
             has_keys,
-            renewals: Renewals::default(),
-            batches: Batches::default(),
-            drivers: Drivers::default(),
             counters: LimitCounters::default(),
             highest: AtomicU64::new(0),
             round_trip: AtomicU64::new(0),

@@ -131,9 +131,10 @@ impl Lease {
             until: Mutex::new(Some(until)),
             ..Held::default()
         });
-        let (number, is_first) = group.renewals.add(shared, Arc::clone(&held), sent, ttl);
+        let renewals = &shared.limit.renewals;
+        let (number, is_first) = renewals.add(shared, Arc::clone(&held), sent, ttl);
         if is_first {
-            let task = Renewing::new(group);
+            let task = Renewing::new(group, renewals);
             drop(group.store.runtime().spawn(task.run()));
         }
         let held_in = Some((Arc::clone(shared), number));
@@ -143,7 +144,7 @@ impl Lease {
     /// Ends the lease. Returns the call that returns the permits, unless they are lost or returned.
     fn end(&mut self) -> Option<Detached<()>> {
         let (shared, number) = self.held_in.take()?;
-        if !shared.limit.group.renewals.remove(number) {
+        if !shared.limit.renewals.remove(number) {
             return None;
         }
         let store = shared.store.clone();

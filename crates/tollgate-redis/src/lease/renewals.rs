@@ -198,19 +198,21 @@ impl Renewals {
 /// The task of a group. When it is dropped before its end, no lease is renewed any more.
 pub(super) struct Renewing {
     group: Arc<Group>,
+    renewals: Arc<Renewals>,
     is_done: bool,
 }
 
 impl Renewing {
-    pub(super) fn new(group: &Arc<Group>) -> Self {
+    pub(super) fn new(group: &Arc<Group>, renewals: &Arc<Renewals>) -> Self {
         Self {
             group: Arc::clone(group),
+            renewals: Arc::clone(renewals),
             is_done: false,
         }
     }
 
     pub(super) async fn run(mut self) {
-        let (renewals, ttl) = (&self.group.renewals, self.group.options.ttl);
+        let (renewals, ttl) = (&self.renewals, self.group.options.ttl);
         let mut calls = JoinSet::new();
         loop {
             let soon = (calls.len() < MOST_CALLS).then_some(ttl / 30);
@@ -247,7 +249,7 @@ impl Drop for Renewing {
         if self.is_done {
             return;
         }
-        let state = &mut *lock(&self.group.renewals.state);
+        let state = &mut *lock(&self.renewals.state);
         state.is_running = false;
         // Their holders release them, and learn that there is no runtime.
         for entry in state.leases.values() {
@@ -266,7 +268,7 @@ async fn renew_all(group: Arc<Group>, batch: Batch) {
     let each = batch.into_iter().map(|of_one| renew(of_one, sent, next));
     let mut all = pin!(join_all(each));
     poll_fn(|context| {
-        let _gathering = group.gather();
+        let _gathering = group.batches.gather();
         all.as_mut().poll(context)
     })
     .await;
@@ -276,7 +278,7 @@ async fn renew_all(group: Arc<Group>, batch: Batch) {
 async fn renew(of_one: OfOne, sent: BootInstant, next: BootInstant) {
     let OfOne { shared, leases } = of_one;
     let group = &shared.limit.group;
-    let (renewals, ttl) = (&group.renewals, group.options.ttl);
+    let (renewals, ttl) = (&shared.limit.renewals, group.options.ttl);
     let all: Vec<_> = leases.iter().map(|(_, held, _)| Arc::clone(held)).collect();
     let answer = shared.renew(&all).await;
     for (index, (number, held, renewing)) in leases.into_iter().enumerate() {

@@ -22,24 +22,14 @@ use tollgate::{AcquireError, ErrorKind};
 
 use super::Lease;
 use super::boot_instant::BootInstant;
-use super::drivers::Drivers;
 use super::group::{Group, Waited};
 use super::looks::{Asked, Looks};
+use super::renewals::Renewals;
 use crate::error::StoreError;
 use crate::keys;
 use crate::queue::{self, Limit, Next, Running, Wait, Waiter};
 use crate::script::MOST;
 use crate::store::{Listener, Listening};
-
-/// The options, which are set when a semaphore is created.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Options {
-    pub(super) ttl: Duration,
-    /// `None` stands for the ttl.
-    pub(super) grace: Option<Duration>,
-    pub(super) poll: Duration,
-    pub(super) max_waiters: usize,
-}
 
 /// For how long the return of a ticket is tried: the server keeps it for a minute after the last request of any
 /// process.
@@ -52,10 +42,12 @@ const MOST_PERMITS: u64 = 4096;
 const MOST_TICKETS: usize = 64;
 
 pub(super) struct Leases {
-    pub(super) keys: keys::Semaphore,
+    pub(super) keys: Arc<keys::Semaphore>,
     /// The name of this process in the line of the semaphore, with which the ids of its leases begin.
     pub(super) process: String,
     pub(super) group: Arc<Group>,
+    /// Of all leases of the group.
+    pub(super) renewals: Arc<Renewals>,
 }
 
 #[derive(Default)]
@@ -144,7 +136,7 @@ impl Limit for Leases {
     }
 
     fn run(shared: &Arc<Shared>, driver: Running) {
-        Drivers::add(&shared.limit.group, driver);
+        shared.limit.group.drivers.add(driver);
     }
 
     fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
