@@ -18,8 +18,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// The time between two looks of a process that gets messages.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The times between two looks, and between two polls, for each semaphore that this process waits for: 500 looks a second
-/// take the server about a fiftieth of a core, and 1,000 polls a twentieth.
+/// The times between two looks, and between two polls, for each semaphore that this process waits for: 500 looks or 1,000
+/// polls a second. Each takes the server as many instructions as five of the plainest decisions by GCRA.
 const LOOK_EACH: Duration = Duration::from_millis(2);
 const POLL_EACH: Duration = Duration::from_millis(1);
 

@@ -71,7 +71,7 @@ async fn main() -> Outcome<()> {
     let mut waiting = Vec::new();
     for name in &names {
         let wait = waiter.key(name).acquire();
-        waiting.push(tokio::spawn(async move { wait.await }));
+        waiting.push(tokio::spawn(wait.into_inner()));
     }
     while ask::<u64>(&server, "DBSIZE", &[])? < 6 * keys {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -153,7 +153,7 @@ async fn acquire_all(of: &Keyed<Semaphore>, names: &[String]) -> Outcome<Vec<Lea
     let mut calls = Vec::new();
     for name in names {
         let call = of.key(name).acquire();
-        calls.push(tokio::spawn(async move { call.await }));
+        calls.push(tokio::spawn(call.into_inner()));
     }
     let mut held = Vec::new();
     for call in calls {
