@@ -6,6 +6,7 @@
 //! | the key `42` of the limits `user` | `user/42` |
 //! | the turns of the rate limit `requests` | `{requests}/%turns` |
 //! | the semaphore `exports` | `{exports}/semaphore/leases`, and five others beside it |
+//! | the key `42` of the semaphores `exports` | `{exports/42}/semaphore/leases`, and five others |
 //! | the caller `192.0.2.7` of the detector `abuse` | `{abuse}/detector/192.0.2.7` |
 //! | the [sentinel](Semaphore) | `tollgate:born` |
 //!
@@ -14,7 +15,7 @@
 //!    that begin with `tollgate:` are encoded too, because the sentinel does.
 //! 2. The tag in braces of a name is the tag of its keys, so names with a common tag have their keys
 //!    in one slot of a cluster. Braces in the keys of a [keyed](keyed) limit are encoded, so that
-//!    these limits are spread over all slots, even if a client chooses the keys.
+//!    these limits are spread over all slots, even if a client chooses the keys. The same holds for semaphores.
 //! 3. The turns of a rate limit are in the slot of its key.
 //! 4. All keys of a semaphore, or of a detector, are in one slot: a name without a tag becomes one.
 //! 5. The sentinel belongs to the data of the server, not to one semaphore. It distinguishes a key
@@ -28,6 +29,9 @@ use crate::script::{SLOTS, slot, tag};
 
 /// The names of the crate itself.
 const OURS: &str = "tollgate:";
+
+/// The sentinel of a server.
+const SENTINEL: &str = "tollgate:born";
 
 /// Returns the key of the rate limit with a name.
 pub(crate) fn rate(name: &str) -> String {
@@ -74,11 +78,27 @@ pub(crate) struct Semaphore([String; 7]);
 
 impl Semaphore {
     pub(crate) fn new(name: &str, cluster: bool) -> Self {
-        let name = tagged(name);
+        Self::tagged(&tagged(name), cluster)
+    }
+
+    /// Returns the keys of one of many semaphores, derived from those of their model, which may itself be one of many.
+    pub(crate) fn of_key(&self, key: &str) -> Self {
+        let [leases, .., sentinel, _] = &self.0;
+        let name = leases.strip_suffix("/semaphore/leases").unwrap_or(leases);
+        // The key is a part of the tag if that is not a part of the name.
+        let whole = tag(name).filter(|tag| tag.len() + 2 == name.len());
+        let name = match whole {
+            Some(tag) => format!("{{{}}}", keyed(tag, key)),
+            None => keyed(name, key),
+        };
+        Self::tagged(&name, sentinel != SENTINEL)
+    }
+
+    fn tagged(name: &str, cluster: bool) -> Self {
         let sentinel = if cluster {
-            format!("{OURS}{{{}}}:born", NUMBERS[usize::from(slot(&name))])
+            format!("{OURS}{{{}}}:born", NUMBERS[usize::from(slot(name))])
         } else {
-            format!("{OURS}born")
+            SENTINEL.to_owned()
         };
         let [leases, fences, tickets, ends, state, waits] =
             ["leases", "fences", "tickets", "ends", "state", "waits"]
@@ -149,6 +169,7 @@ mod tests {
         Turns(Box<Owner>),
         Caller(String, String),
         Semaphore(String),
+        KeyedSemaphore(String, Vec<String>),
         Sentinel,
     }
 
@@ -161,8 +182,11 @@ mod tests {
                 }
                 Self::Turns(rate) => rate.keys(cluster).iter().map(|rate| turns(rate)).collect(),
                 Self::Caller(name, key) => vec![caller(&detector(name), key)],
-                Self::Semaphore(name) => {
-                    let mut keys = Semaphore::new(name, cluster).0.to_vec();
+                Self::Semaphore(name) => Self::KeyedSemaphore(name.clone(), vec![]).keys(cluster),
+                Self::KeyedSemaphore(name, keys) => {
+                    let model = Semaphore::new(name, cluster);
+                    let one = keys.iter().fold(model, |model, key| model.of_key(key));
+                    let mut keys = one.0.to_vec();
                     keys.remove(5);
                     keys
                 }
@@ -189,6 +213,15 @@ mod tests {
                 [name] => Self::Rate(decoded(name)),
                 [name, "detector", key] => Self::Caller(untagged(name), decoded(key)),
                 [name, "semaphore", _] => Self::Semaphore(untagged(name)),
+                [.., "semaphore", part] => {
+                    let name = key.strip_suffix(&format!("/semaphore/{part}")).unwrap();
+                    let inside = name.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+                    let inside = inside.filter(|it| !it.contains('}'));
+                    let (name, keys) = inside.unwrap_or(name).split_once('/').unwrap();
+                    let name = inside.map_or(name.to_owned(), |_| format!("{{{name}}}"));
+                    let name = untagged(&name);
+                    Self::KeyedSemaphore(name, keys.split("//").map(decoded).collect())
+                }
                 [name, ref keys @ ..] => {
                     assert_eq!(keys.len() % 2, 1, "{key}");
                     Self::Keyed(
@@ -254,6 +287,7 @@ mod tests {
             (name(), vec(name(), 1..4)).prop_map(|(name, keys)| Owner::Keyed(name, keys)),
             (name(), name()).prop_map(|(name, key)| Owner::Caller(name, key)),
             name().prop_map(Owner::Semaphore),
+            (name(), vec(name(), 1..4)).prop_map(|(name, keys)| Owner::KeyedSemaphore(name, keys)),
             Just(Owner::Sentinel),
         ]
     }
@@ -276,7 +310,8 @@ mod tests {
             let owners = [
                 Owner::Rate(name.clone()),
                 Owner::Keyed(name.clone(), vec![end.clone()]),
-                Owner::Caller(name.clone(), end),
+                Owner::Caller(name.clone(), end.clone()),
+                Owner::KeyedSemaphore(name.clone(), vec![end]),
                 Owner::Semaphore(name),
             ];
             for key in owners.iter().flat_map(|owner| owner.keys(true)) {
@@ -293,7 +328,9 @@ mod tests {
         #[test]
         fn keys_of_one_semaphore_or_detector_are_in_one_slot(name in name(), callers in [name(), name()]) {
             let semaphore = Semaphore::new(&name, true);
-            prop_assert!(semaphore.all().map(slot).iter().all(|it| *it == slot(semaphore.leases())));
+            for one in [&semaphore, &semaphore.of_key(&callers[0])] {
+                prop_assert!(one.all().map(slot).iter().all(|it| *it == slot(one.leases())));
+            }
             let detector = detector(&name);
             let [one, other] = callers.map(|name| slot(&caller(&detector, &name)));
             prop_assert_eq!(one, other);
@@ -314,8 +351,13 @@ mod tests {
         let keys = Semaphore::new("exports", false);
         assert_eq!(keys.leases(), "{exports}/semaphore/leases");
         assert_eq!(keys.all()[5], "tollgate:born");
+        let keys = keys.of_key("42");
+        assert_eq!(keys.leases(), "{exports/42}/semaphore/leases");
+        assert_eq!(keys.all()[5], "tollgate:born");
         let keys = Semaphore::new("{acme}:exports", true);
         assert_eq!(keys.all()[4], "{acme}:exports/semaphore/state");
+        let keys = keys.of_key("42");
+        assert_eq!(keys.all()[4], "{acme}:exports/42/semaphore/state");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod detector;
 mod error;
 mod fallback;
+mod keyed;
 mod keys;
 mod lease;
 mod limit_set;
@@ -22,10 +23,11 @@ mod unique;
 pub use crate::detector::{Detector, DetectorStatistics};
 pub use crate::error::StoreError;
 pub use crate::fallback::Fallback;
+pub use crate::keyed::{Keyed, Kind};
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};
 pub use crate::queue::LimitStatistics;
-pub use crate::rate::{Acquire, Charge, Cost, Keyed, RateLimiter, Reservation, Source};
+pub use crate::rate::{Acquire, Charge, Cost, RateLimiter, Reservation, Source};
 #[cfg(feature = "credentials")]
 pub use crate::store::Credentials;
 #[cfg(feature = "tls")]

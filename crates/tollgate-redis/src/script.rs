@@ -51,6 +51,22 @@ pub(crate) static CALLERS: LazyLock<Script> = script!(
 pub(crate) static LEASE: LazyLock<Script> =
     script!("lua/clock.lua" "lua/prelude.lua" "lua/line.lua" "lua/lease.lua");
 
+/// Several semaphores.
+pub(crate) static LEASES: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(&with_included(
+        &[
+            include_str!("lua/clock.lua"),
+            include_str!("lua/prelude.lua"),
+            "local function semaphore(KEYS, ARGV)\n",
+            include_str!("lua/line.lua"),
+            include_str!("lua/lease.lua"),
+            "end\n",
+            include_str!("lua/several_leases.lua"),
+        ]
+        .concat(),
+    ))
+});
+
 /// Several limits, with any rules.
 pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {
     let rule = |name, text| format!("{text}\nrules.{name} = open\n");

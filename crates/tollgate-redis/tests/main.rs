@@ -38,6 +38,7 @@ mod in_memory {
 /// Semaphores.
 mod lease {
     mod faults;
+    mod keyed;
     mod line;
     mod model;
     mod places;

@@ -4,15 +4,16 @@
 //! 2. What was not returned is returned in the background.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Cmd;
 
 use super::Held;
+use super::batches::Part;
 use super::looks::Line;
 use super::state::{Request, Shared};
 use crate::error::StoreError;
-use crate::script::{LEASE, micros, numbers};
+use crate::script::micros;
 
 /// The number of attempts of a call that the server refuses because it is late. The first reply
 /// tells the server's time; the others are for a clock that changes meanwhile, or a process that is
@@ -20,21 +21,28 @@ use crate::script::{LEASE, micros, numbers};
 const ATTEMPTS: usize = 3;
 
 impl Shared {
-    async fn ask(&self, what: &str, rest: impl Fn(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
-        self.ask_by(what, self.now(), u64::MAX, rest).await
+    /// Calls the script about so many permits or tickets. `rest` adds the arguments of the operation.
+    async fn ask(
+        self: &Arc<Self>,
+        what: &'static str,
+        items: usize,
+        rest: impl FnOnce(&mut Cmd),
+    ) -> Result<Vec<u64>, StoreError> {
+        let part = self.part(what, items, rest);
+        self.limit.group.batches.call(part).await
     }
 
     /// Like [`ask`](Self::ask), for an operation that the server refuses if it is executed after the
     /// deadline of the store: no caller would know about a lease or a ticket that it creates then.
     async fn ask_in_time(
-        &self,
-        what: &str,
+        self: &Arc<Self>,
+        what: &'static str,
+        items: usize,
         rest: impl Fn(&mut Cmd),
     ) -> Result<Vec<u64>, StoreError> {
         for _ in 0..ATTEMPTS {
-            let sent = self.now();
-            let last = self.store.last_micros(self.limit.keys.leases(), sent);
-            let reply = self.ask_by(what, sent, last, &rest).await?;
+            let part = self.part(what, items, &rest).in_time();
+            let reply = self.limit.group.batches.call(part).await?;
             if reply.len() > 1 {
                 return Ok(reply);
             }
@@ -43,32 +51,25 @@ impl Shared {
         Err(StoreError::Unavailable)
     }
 
-    /// Calls the script at `sent`. The server executes it only until the microsecond `last` of its
-    /// clock.
-    async fn ask_by(
-        &self,
-        what: &str,
-        sent: Instant,
-        last: u64,
-        rest: impl Fn(&mut Cmd),
-    ) -> Result<Vec<u64>, StoreError> {
-        let options = &self.limit.options;
+    fn part(
+        self: &Arc<Self>,
+        what: &'static str,
+        items: usize,
+        rest: impl FnOnce(&mut Cmd),
+    ) -> Part {
+        let group = &self.limit.group;
+        let options = &group.options;
         let grace = options.grace.unwrap_or(options.ttl);
         let channel = self.channel().is_some();
         let (permits, patience) = {
             let own = &self.state().own;
-            (own.permits(), own.looks.patience(channel, options.poll))
+            let patience = own.looks.patience(channel, group.poll_interval());
+            (own.permits(), patience)
         };
-        let times = [options.ttl, grace, patience].map(micros);
-        let call = self.store.call(&LEASE, &self.limit.keys.all(), |command| {
-            command.arg(what).arg(permits).arg(&times).arg(last);
-            rest(command);
-        });
-        let reply = numbers(&call.await?)?;
-        if let Some(now) = reply.first() {
-            self.store.learn_clock(self.limit.keys.leases(), *now, sent);
-        }
-        Ok(reply)
+        let times = [options.ttl, grace, patience, group.state_lasts()];
+        let [ttl, grace, patience, lasts] = times.map(micros);
+        let numbers = [permits, ttl, grace, patience, lasts];
+        Part::new(&self.limit.keys, what, numbers, items, rest)
     }
 
     /// Returns the channel in which this process is told, unless messages are taken not to arrive: a server that
@@ -81,10 +82,10 @@ impl Shared {
     /// Returns the state of the line; and for each request, the fencing number of the lease, or 0, and the
     /// number of the ticket, or 0.
     pub(super) async fn acquire(
-        &self,
+        self: &Arc<Self>,
         asked: &[(usize, Request)],
     ) -> Result<(Line, Vec<[u64; 2]>), StoreError> {
-        let highest = self.state().own.highest;
+        let highest = self.limit.group.highest();
         let channel = self.channel();
         let rest = |command: &mut Cmd| {
             command.arg(highest).arg(channel.unwrap_or_default());
@@ -93,7 +94,7 @@ impl Shared {
                 command.arg(&one.id).arg(&numbers);
             }
         };
-        let reply = self.ask_in_time("acquire", rest).await?;
+        let reply = self.ask_in_time("acquire", asked.len(), rest).await?;
         match reply.as_slice() {
             [_, grace, expiry, first_version, back, places @ ..]
                 if places.len() == 2 * asked.len() =>
@@ -113,7 +114,11 @@ impl Shared {
     }
 
     /// Returns for each lease whether it is still held.
-    pub(super) async fn renew(&self, leases: &[&Held]) -> Result<Vec<bool>, StoreError> {
+    pub(super) async fn renew(
+        self: &Arc<Self>,
+        leases: &[Arc<Held>],
+    ) -> Result<Vec<bool>, StoreError> {
+        let items = leases.iter().map(|held| held.request.n as usize).sum();
         let members = |command: &mut Cmd| {
             command.arg(leases.iter().map(|held| held.fencing).max());
             for held in leases {
@@ -124,7 +129,7 @@ impl Shared {
                 }
             }
         };
-        match self.ask_in_time("renew", members).await?[..] {
+        match self.ask_in_time("renew", items, members).await?[..] {
             [_, 1] => return Ok(vec![true; leases.len()]),
             [_, 0] => {}
             _ => return Err(StoreError::Unknown),
@@ -135,7 +140,7 @@ impl Shared {
                 command.arg(&held.request.id).arg(&numbers);
             }
         };
-        match &self.ask_in_time("assert", each).await?[..] {
+        match &self.ask_in_time("assert", items, each).await?[..] {
             [_, verdicts @ ..] if verdicts.len() == leases.len() => {
                 Ok(verdicts.iter().map(|verdict| *verdict > 0).collect())
             }
@@ -144,13 +149,14 @@ impl Shared {
     }
 
     /// Returns leases and tickets to the server.
-    pub(super) async fn release(&self, all: &[Request]) -> Result<(), StoreError> {
+    pub(super) async fn release(self: &Arc<Self>, all: &[Request]) -> Result<(), StoreError> {
         let rest = |command: &mut Cmd| {
             for one in all {
                 command.arg(&one.id).arg(one.n);
             }
         };
-        self.ask("release", rest).await?;
+        let items = all.iter().map(|one| one.n as usize).sum();
+        self.ask("release", items, rest).await?;
         // The server tells those who come next, unless nobody listens.
         let has_channel = self.channel().is_some();
         let state = &mut *self.state();
@@ -181,21 +187,22 @@ impl Shared {
             return;
         }
         let (this, expiry) = (Arc::clone(self), self.now() + ttl);
-        self.spawn(async move {
+        let releasing = async move {
             while let Err(error) = this.breaker.guard(this.release(&all)).await {
                 let now = this.now();
                 if error.is_mistake() || now >= expiry {
                     return;
                 }
-                let pause = this.pause().min(expiry - now);
-                this.store.time().sleep(pause).await;
+                let pause = this.limit.group.pause();
+                this.store.time().sleep(pause.min(expiry - now)).await;
             }
-        });
+        };
+        self.limit.group.drivers.add(Box::pin(releasing));
     }
 
     /// Returns the number of free permits.
-    pub(super) async fn available(&self) -> Result<u64, StoreError> {
-        match self.ask("look", |_| ()).await?[..] {
+    pub(super) async fn available(self: &Arc<Self>) -> Result<u64, StoreError> {
+        match self.ask("look", 0, |_| ()).await?[..] {
             [_, _, free] => Ok(free),
             _ => Err(StoreError::Unknown),
         }

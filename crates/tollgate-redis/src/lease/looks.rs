@@ -1,7 +1,7 @@
 //! [`Looks`]: when a process looks after the tickets of its waiters.
 //!
-//! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second,
-//!    which repairs what was lost: messages, tickets, the data of the server. A look is about the first ticket,
+//! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second, or
+//!    less often if it waits for [many](super::group) semaphores, which repairs what was lost: messages, tickets, the data of the server. A look is about the first ticket,
 //!    because a process that loses its place loses all tickets. If that one is missing, and every ten seconds, all
 //!    are named.
 //! 2. A process that gets no messages polls: without a subscription; for about a look after it has lost its place
@@ -12,8 +12,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The time between two looks of a process that gets messages.
-const LOOK: Duration = Duration::from_secs(1);
+/// The time for which a process that has lost its place polls.
+const DEAF: Duration = Duration::from_secs(1);
 
 /// The time after which a look names all tickets again: the server keeps one for a minute after it was named.
 const ALL: Duration = Duration::from_secs(10);
@@ -63,6 +63,19 @@ pub(super) struct Asked {
 }
 
 impl Looks {
+    /// Creates the looks of a semaphore without waiters, in a process with this mean of the last round trips.
+    pub(super) fn new(round_trip: Duration) -> Self {
+        Self {
+            round_trip,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the mean of the last round trips.
+    pub(super) fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+
     pub(super) fn is_deaf(&self, now: Instant) -> bool {
         self.deaf_until.is_some_and(|until| now < until)
     }
@@ -131,7 +144,15 @@ impl Looks {
         (self.at, self.named_all) = (Some(again), None);
     }
 
-    pub(super) fn answered(&mut self, asked: Asked, now: Instant, line: &Line, poll: Duration) {
+    /// Handles an answer. `look` and `poll` are the times between two looks or polls.
+    pub(super) fn answered(
+        &mut self,
+        asked: Asked,
+        now: Instant,
+        line: &Line,
+        look: Duration,
+        poll: Duration,
+    ) {
         let trip = now - asked.sent;
         self.round_trip = match self.round_trip {
             Duration::ZERO => trip,
@@ -139,7 +160,7 @@ impl Looks {
         };
         self.sees_first_version = line.has_first_version;
         if line.was_missing && line.has_channel {
-            self.deaf_until = Some(now + LOOK);
+            self.deaf_until = Some(now + DEAF);
         }
         if self.reasons != asked.reasons {
             self.at = None;
@@ -153,7 +174,7 @@ impl Looks {
         } else if line.grace.is_zero() && (self.polls(line.has_channel) || self.is_deaf(now)) {
             poll.mul_f64(1.0 + fastrand::f64())
         } else {
-            LOOK.mul_f64(1.0 - fastrand::f64() / 10.0)
+            look.mul_f64(1.0 - fastrand::f64() / 10.0)
         };
         let mut at = now + pause;
         if !asked.is_look {
@@ -170,6 +191,7 @@ impl Looks {
 mod tests {
     use super::*;
 
+    const LOOK: Duration = Duration::from_secs(1);
     const POLL: Duration = Duration::from_millis(25);
     const LINE: Line = Line {
         grace: Duration::ZERO,
@@ -181,7 +203,7 @@ mod tests {
 
     fn look(looks: &mut Looks, now: Instant, line: &Line) -> Duration {
         let asked = looks.begin(now, true, true);
-        looks.answered(asked, now, line, POLL);
+        looks.answered(asked, now, line, LOOK, POLL);
         looks.next().unwrap() - now
     }
 
@@ -270,13 +292,13 @@ mod tests {
         look(&mut looks, now, &LINE);
         let before = looks.next();
         let asked = looks.begin(now, false, false);
-        looks.answered(asked, now + LOOK / 2, &LINE, POLL);
+        looks.answered(asked, now + LOOK / 2, &LINE, LOOK, POLL);
         assert_eq!(looks.next(), before);
         let expiry = Some(Duration::from_millis(7));
-        looks.answered(asked, now, &Line { expiry, ..LINE }, POLL);
+        looks.answered(asked, now, &Line { expiry, ..LINE }, LOOK, POLL);
         assert_eq!(looks.next(), Some(now + Duration::from_millis(7)));
         looks.look_now();
-        looks.answered(asked, now, &LINE, POLL);
+        looks.answered(asked, now, &LINE, LOOK, POLL);
         assert_eq!(looks.next(), None, "the reason came after the request");
     }
 
@@ -306,7 +328,7 @@ mod tests {
             was_missing: true,
             ..LINE
         };
-        looks.answered(asked, now, &lost, POLL);
+        looks.answered(asked, now, &lost, LOOK, POLL);
         assert!(looks.names_all(now, true) && looks.is_due(now));
         looks.begin(now, true, true);
         looks.look_now();

@@ -1,10 +1,14 @@
 //! Permits on a server: leases, which expire if their holder dies.
 //!
 //! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
-//! [`Lease`] -> [`renewals`] (the task that renews leases) -> [`calls`] of the script -> [`keys`](crate::keys).
+//! [`Lease`] -> [`group`] (what the semaphores of all keys share): [`drivers`] and [`renewals`] (the tasks that wait and
+//! that renew leases) -> [`calls`] of the script -> [`batches`] of calls -> [`keys`](crate::keys).
 
+mod batches;
 mod boot_instant;
 mod calls;
+mod drivers;
+mod group;
 mod looks;
 mod renewals;
 mod semaphore;
@@ -118,7 +122,8 @@ impl Lease {
 
     /// Creates a lease that was granted by a call sent at `sent`.
     fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: BootInstant) -> Self {
-        let ttl = shared.limit.options.ttl;
+        let group = &shared.limit.group;
+        let ttl = group.options.ttl;
         let until = sent + held_for(ttl);
         let held = Arc::new(Held {
             request,
@@ -127,10 +132,10 @@ impl Lease {
             ..Held::default()
         });
         let renewals = &shared.limit.renewals;
-        let (number, is_first) = renewals.add(Arc::clone(&held), sent, ttl);
+        let (number, is_first) = renewals.add(shared, Arc::clone(&held), sent, ttl);
         if is_first {
-            let task = Renewing::new(shared);
-            shared.spawn(task.run());
+            let task = Renewing::new(group, renewals);
+            drop(group.store.runtime().spawn(task.run()));
         }
         let held_in = Some((Arc::clone(shared), number));
         Self { held, held_in }
@@ -229,7 +234,7 @@ impl fmt::Debug for Lease {
 /// Returns the permits of a lease, after a renewal that is under way.
 async fn give_back(shared: Arc<Shared>, held: Arc<Held>) -> Result<(), StoreError> {
     let _renewing = held.renewing.lock().await;
-    let ttl = shared.limit.options.ttl;
+    let ttl = shared.limit.group.options.ttl;
     shared
         .release_or_retry(vec![held.request.clone()], ttl)
         .await

@@ -1,33 +1,33 @@
-//! [`Renewals`]: renews the leases of a semaphore, many in one call.
+//! [`Renewals`]: renews the leases of a semaphore, or of those of all keys, many in one call.
 //!
-//! 1. One task of the store's runtime renews all leases of a semaphore. It ends when there are none.
+//! 1. One task of the store's runtime renews all leases of a [group](super::group). It ends when there are none.
 //! 2. A lease is due when about half of its ttl has passed, at a random time, so that the processes of a
-//!    fleet do not all renew at once. A call renews also those that are due soon after; together at most
-//!    [`MOST_MEMBERS`] permits, which take the server less than a millisecond, so that nobody else waits.
+//!    fleet do not all renew at once. A step renews also those that are due soon after; together as many as a
+//!    [request](super::batches) has, which takes the server less than a millisecond, so that nobody else waits.
 //! 3. A call holds the lock `renewing` of its leases, and a release waits for it. So no renewal comes after the
 //!    release.
 //! 4. A lease is lost when its time is over, also during a call; when the server does not have it any more; and
 //!    when the task is dropped with its runtime.
 
 use std::collections::{BTreeSet, HashMap};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::task::JoinSet;
 
+use super::batches::{MOST_UNITS, UNITS_OF_A_CALL};
 use super::boot_instant::BootInstant;
+use super::group::Group;
 use super::state::Shared;
 use super::{Held, held_for};
 use crate::sync::{Mutex, lock};
 
-/// The maximum number of permits in one call, unless a single lease has more.
-const MOST_MEMBERS: u32 = 128;
-
-/// The maximum number of calls at once: enough for a server far away, and less than a deadline of its work.
+/// The maximum number of steps at once: enough for a server far away, and less than a deadline of its work.
 const MOST_CALLS: usize = 8;
 
 /// The time until a lease that could not be locked is looked at again.
@@ -55,31 +55,38 @@ struct State {
 }
 
 struct Entry {
+    shared: Arc<Shared>,
     held: Arc<Held>,
     /// `None` while it is being renewed.
     due: Option<BootInstant>,
     end: BootInstant,
 }
 
-/// The leases of one call, each with its number, which are locked.
-type Batch = Vec<(u64, Arc<Held>, OwnedMutexGuard<()>)>;
+/// The leases of one step.
+type Batch = Vec<OfOne>;
+
+/// Those of one semaphore, which are locked, each with its number.
+struct OfOne {
+    shared: Arc<Shared>,
+    leases: Vec<(u64, Arc<Held>, OwnedMutexGuard<()>)>,
+}
 
 enum Step {
     End,
     Sleep(BootInstant),
     Renew(Batch),
-    Lost(Arc<Held>),
+    Lost(Arc<Shared>, Arc<Held>),
 }
 
 impl State {
     /// Removes a lease, if it is there.
-    fn remove(&mut self, number: u64) -> Option<Arc<Held>> {
+    fn remove(&mut self, number: u64) -> Option<Entry> {
         let entry = self.leases.remove(&number)?;
         self.ends.remove(&(entry.end, number));
         if let Some(due) = entry.due {
             self.due.remove(&(due, number));
         }
-        Some(entry.held)
+        Some(entry)
     }
 
     /// Sets when a lease is due, if it is there, and when it is over. Returns whether the task sleeps too long.
@@ -108,9 +115,9 @@ impl State {
             return Step::End;
         };
         if end <= now
-            && let Some(held) = self.remove(number)
+            && let Some(Entry { shared, held, .. }) = self.remove(number)
         {
-            return Step::Lost(held);
+            return Step::Lost(shared, held);
         }
         let first = self.due.first().filter(|_| soon.is_some());
         let first = first.map_or(end, |(due, _)| end.min(*due));
@@ -121,17 +128,27 @@ impl State {
         let latest = now + soon.unwrap_or_default();
         let due = self.due.iter().take_while(|(due, _)| *due <= latest);
         let due: Vec<_> = due.map(|(_, number)| *number).collect();
-        let (mut batch, mut members) = (Batch::new(), 0);
+        let (mut batch, mut places, mut units) = (Batch::new(), HashMap::new(), 0);
         for number in due {
-            let held = Arc::clone(&self.leases[&number].held);
-            members += held.request.n;
-            if members > MOST_MEMBERS && !batch.is_empty() {
+            let Entry { shared, held, .. } = &self.leases[&number];
+            let (shared, held) = (Arc::clone(shared), Arc::clone(held));
+            let address = Arc::as_ptr(&shared) as usize;
+            units += held.request.n as usize;
+            if !places.contains_key(&address) {
+                units += UNITS_OF_A_CALL;
+            }
+            if units > MOST_UNITS && !batch.is_empty() {
                 break;
             }
             // Nobody else has it: a lease that is being released is not here any more.
             if let Ok(renewing) = Arc::clone(&held.renewing).try_lock_owned() {
                 self.set(number, None);
-                batch.push((number, held, renewing));
+                let place = *places.entry(address).or_insert(batch.len());
+                if place == batch.len() {
+                    let leases = Vec::new();
+                    batch.push(OfOne { shared, leases });
+                }
+                batch[place].leases.push((number, held, renewing));
             } else {
                 self.set(number, Some(now + AGAIN));
             }
@@ -143,12 +160,23 @@ impl State {
 impl Renewals {
     /// Adds a lease that was granted by a call sent at `sent`. Returns its number, and whether the caller has to
     /// start the [task](Renewing).
-    pub(super) fn add(&self, held: Arc<Held>, sent: BootInstant, ttl: Duration) -> (u64, bool) {
+    pub(super) fn add(
+        &self,
+        shared: &Arc<Shared>,
+        held: Arc<Held>,
+        sent: BootInstant,
+        ttl: Duration,
+    ) -> (u64, bool) {
         let state = &mut *lock(&self.state);
         state.number += 1;
         let (number, end) = (state.number, held.until());
-        let due = None;
-        state.leases.insert(number, Entry { held, due, end });
+        let entry = Entry {
+            shared: Arc::clone(shared),
+            held,
+            due: None,
+            end,
+        };
+        state.leases.insert(number, entry);
         if state.set(number, Some(sent + half(ttl))) {
             self.earlier.notify_one();
         }
@@ -167,27 +195,29 @@ impl Renewals {
     }
 }
 
-/// The task of a semaphore. When it is dropped before its end, no lease is renewed any more.
+/// The task of a group. When it is dropped before its end, no lease is renewed any more.
 pub(super) struct Renewing {
-    shared: Arc<Shared>,
+    group: Arc<Group>,
+    renewals: Arc<Renewals>,
     is_done: bool,
 }
 
 impl Renewing {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(group: &Arc<Group>, renewals: &Arc<Renewals>) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            group: Arc::clone(group),
+            renewals: Arc::clone(renewals),
             is_done: false,
         }
     }
 
     pub(super) async fn run(mut self) {
-        let shared = &self.shared;
-        let (renewals, ttl) = (&shared.limit.renewals, shared.limit.options.ttl);
+        let (renewals, ttl) = (&self.renewals, self.group.options.ttl);
+        let time = self.group.store.time();
         let mut calls = JoinSet::new();
         loop {
             let soon = (calls.len() < MOST_CALLS).then_some(ttl / 30);
-            let now = BootInstant::by(shared.store.time());
+            let now = BootInstant::by(time);
             let step = lock(&renewals.state).next(now, soon);
             match step {
                 Step::End => break,
@@ -202,12 +232,12 @@ impl Renewing {
                         }
                     });
                     // What is to be done is decided anew, whatever the reason.
-                    let until = shared.now() + at.sleep_time_from(now);
-                    let _ = shared.store.time().timeout_at(until, woken).await;
+                    let until = time.now() + at.sleep_time_from(now);
+                    let _ = time.timeout_at(until, woken).await;
                 }
-                Step::Lost(held) => lost(shared, &held),
+                Step::Lost(shared, held) => lost(&shared, &held),
                 Step::Renew(batch) => {
-                    calls.spawn(renew(Arc::clone(shared), batch));
+                    calls.spawn(renew_all(Arc::clone(&self.group), batch));
                 }
             }
             while calls.try_join_next().is_some() {}
@@ -222,7 +252,7 @@ impl Drop for Renewing {
         if self.is_done {
             return;
         }
-        let state = &mut *lock(&self.shared.limit.renewals.state);
+        let state = &mut *lock(&self.renewals.state);
         state.is_running = false;
         // Their holders release them, and learn that there is no runtime.
         for entry in state.leases.values() {
@@ -231,16 +261,29 @@ impl Drop for Renewing {
     }
 }
 
-/// Renews the leases of one call.
-async fn renew(shared: Arc<Shared>, batch: Batch) {
-    let (renewals, ttl) = (&shared.limit.renewals, shared.limit.options.ttl);
-    let leases: Vec<_> = batch.iter().map(|(_, held, _)| &**held).collect();
-    let time = shared.store.time();
-    let sent = BootInstant::by(time);
-    let answer = shared.renew(&leases).await;
-    // The leases of one call stay together.
-    let next = sent + half(ttl);
-    for (index, (number, held, renewing)) in batch.into_iter().enumerate() {
+/// Renews the leases of one step.
+async fn renew_all(group: Arc<Group>, batch: Batch) {
+    // The leases of one step stay together.
+    let sent = BootInstant::by(group.store.time());
+    let next = sent + half(group.options.ttl);
+    let each = batch.into_iter().map(|of_one| renew(of_one, sent, next));
+    let mut all = pin!(join_all(each));
+    poll_fn(|context| {
+        let _gathering = group.batches.gather();
+        all.as_mut().poll(context)
+    })
+    .await;
+}
+
+/// Renews the leases of one semaphore, at `sent`, and again at `next`.
+async fn renew(of_one: OfOne, sent: BootInstant, next: BootInstant) {
+    let OfOne { shared, leases } = of_one;
+    let group = &shared.limit.group;
+    let time = group.store.time();
+    let (renewals, ttl) = (&shared.limit.renewals, group.options.ttl);
+    let all: Vec<_> = leases.iter().map(|(_, held, _)| Arc::clone(held)).collect();
+    let answer = shared.renew(&all).await;
+    for (index, (number, held, renewing)) in leases.into_iter().enumerate() {
         // Before the lease is due again, which may be at once.
         drop(renewing);
         match answer.as_ref().map(|verdicts| verdicts[index]) {
@@ -252,7 +295,7 @@ async fn renew(shared: Arc<Shared>, batch: Batch) {
                     lost(&shared, &held);
                 }
             }
-            Err(_) => renewals.set_due(number, BootInstant::by(time) + shared.pause()),
+            Err(_) => renewals.set_due(number, BootInstant::by(time) + group.pause()),
         }
     }
 }
@@ -261,7 +304,7 @@ async fn renew(shared: Arc<Shared>, batch: Batch) {
 fn lost(shared: &Arc<Shared>, held: &Held) {
     held.lost.cancel();
     // A renewal may have been executed without a reply.
-    shared.release_later(vec![held.request.clone()], shared.limit.options.ttl);
+    shared.release_later(vec![held.request.clone()], shared.limit.group.options.ttl);
 }
 
 /// Returns a random time slightly below a half: what is left of the ttl is for further attempts.
@@ -272,9 +315,21 @@ fn half(ttl: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Store;
+    use crate::lease::Semaphore;
     use crate::lease::state::Request;
 
     const TTL: Duration = Duration::from_secs(30);
+
+    /// Creates the semaphores of two keys.
+    fn two() -> [Arc<Shared>; 2] {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.unwrap();
+        let _inside = runtime.enter();
+        let store = Store::new("redis://127.0.0.1:1/").unwrap();
+        let model = Semaphore::new(&store, "jobs", 1).of_keys();
+        ["a", "b"].map(|key| Arc::clone(model.of_key(key).shared()))
+    }
 
     fn lease(n: u32, until: BootInstant) -> Arc<Held> {
         Arc::new(Held {
@@ -291,7 +346,10 @@ mod tests {
     #[track_caller]
     fn batch(step: Step) -> Vec<u64> {
         match step {
-            Step::Renew(batch) => batch.iter().map(|(number, ..)| *number).collect(),
+            Step::Renew(batch) => {
+                let leases = batch.iter().flat_map(|of_one| &of_one.leases);
+                leases.map(|(number, ..)| *number).collect()
+            }
             _ => panic!("a call is due"),
         }
     }
@@ -299,8 +357,9 @@ mod tests {
     #[test]
     fn next_renews_those_that_are_due_soon_together_up_to_a_size() {
         let (renewals, now) = (Renewals::default(), BootInstant::now());
+        let [one, _] = &two();
         for n in [50, 50, 50, 1, 5_000] {
-            renewals.add(lease(n, now + TTL), now, TTL);
+            renewals.add(one, lease(n, now + TTL), now, TTL);
         }
         let mut state = lock(&renewals.state);
         let second = Duration::from_secs(1);
@@ -318,27 +377,46 @@ mod tests {
     }
 
     #[test]
+    fn next_of_many_keys_renews_fewer_leases_together() {
+        let (renewals, now) = (Renewals::default(), BootInstant::now());
+        let [one, other] = two();
+        for n in [50, 50, 7, 2, 1] {
+            let shared = if n == 50 { &one } else { &other };
+            renewals.add(shared, lease(n, now + TTL), now, TTL);
+        }
+        let mut state = lock(&renewals.state);
+        for number in 1..=5 {
+            state.set(number, Some(now));
+        }
+        // 10 units for each of the two semaphores, 100 for the permits of one and 7 of the other.
+        assert_eq!(batch(state.next(now, Some(TTL))), [1, 2, 3]);
+        assert_eq!(batch(state.next(now, Some(TTL))), [4, 5]);
+    }
+
+    #[test]
     fn next_loses_a_lease_whose_time_is_over_before_it_renews_others() {
         let (renewals, now) = (Renewals::default(), BootInstant::now());
-        assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (1, true));
-        assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (2, false));
-        renewals.add(lease(1, now + 2 * TTL), now, TTL);
+        let [one, _] = &two();
+        assert_eq!(renewals.add(one, lease(1, now + TTL), now, TTL), (1, true));
+        assert_eq!(renewals.add(one, lease(1, now + TTL), now, TTL), (2, false));
+        renewals.add(one, lease(1, now + 2 * TTL), now, TTL);
         assert!(renewals.remove(1) && !renewals.remove(1));
         let mut state = lock(&renewals.state);
-        assert!(matches!(state.next(now + TTL, Some(TTL)), Step::Lost(_)));
+        assert!(matches!(state.next(now + TTL, Some(TTL)), Step::Lost(..)));
         assert_eq!(batch(state.next(now + TTL, Some(TTL))), [3]);
         // Also while it is being renewed.
-        assert!(matches!(state.next(now + 2 * TTL, None), Step::Lost(_)));
+        assert!(matches!(state.next(now + 2 * TTL, None), Step::Lost(..)));
         assert!(matches!(state.next(now + 2 * TTL, Some(TTL)), Step::End));
         drop(state);
         // Another task is needed.
-        assert_eq!(renewals.add(lease(1, now + TTL), now, TTL), (4, true));
+        assert_eq!(renewals.add(one, lease(1, now + TTL), now, TTL), (4, true));
     }
 
     #[test]
     fn set_due_earlier_than_the_task_sleeps_wakes_it() {
         let (renewals, now) = (Renewals::default(), BootInstant::now());
-        renewals.add(lease(1, now + TTL), now, TTL);
+        let [one, _] = &two();
+        renewals.add(one, lease(1, now + TTL), now, TTL);
         let mut state = lock(&renewals.state);
         state.set(1, None);
         let soon = Some(Duration::ZERO);

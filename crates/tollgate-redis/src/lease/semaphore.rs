@@ -10,11 +10,13 @@ use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Throttle};
 
 use super::Lease;
+use super::group::{Group, Options};
+use super::looks::Looks;
 use super::renewals::Renewals;
-use super::state::{LeaseState, Leases, Options, Shared, process};
+use super::state::{LeaseState, Leases, Shared, process};
 use crate::error::StoreError;
 use crate::keys;
-use crate::queue::{LimitCounters, LimitStatistics, Origin, Wait};
+use crate::queue::{LimitStatistics, Origin, Wait};
 use crate::store::Store;
 
 /// A semaphore that a server keeps under a name, for all processes that use that name.
@@ -134,36 +136,72 @@ impl Semaphore {
             max_waiters: usize::MAX,
         };
         let keys = keys::Semaphore::new(&name.into(), store.is_cluster());
-        Self::made(store.clone(), keys, permits, options)
+        let group = Group::new(store.clone(), options, false);
+        Self::made(&group, Arc::default(), Arc::new(keys), permits)
     }
 
-    fn made(store: Store, keys: keys::Semaphore, permits: usize, options: Options) -> Self {
+    fn made(
+        group: &Arc<Group>,
+        renewals: Arc<Renewals>,
+        keys: Arc<keys::Semaphore>,
+        permits: usize,
+    ) -> Self {
         let state = LeaseState {
             permits,
+            looks: Looks::new(group.round_trip()),
             ..LeaseState::default()
         };
         let limit = Leases {
             keys,
             process: process(),
-            options,
-            renewals: Renewals::default(),
-            counters: LimitCounters::default(),
+            group: Arc::clone(group),
+            renewals,
         };
         Self {
-            shared: Arc::new(Shared::new(store, limit, state)),
+            shared: Arc::new(Shared::new(group.store.clone(), limit, state)),
         }
     }
 
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let Leases { keys, options, .. } = &self.shared.limit;
-        let mut options = *options;
+        let Leases { keys, group, .. } = &self.shared.limit;
+        let mut options = group.options;
         change(&mut options);
-        Self::made(
-            self.shared.store.clone(),
-            keys.clone(),
-            self.permits(),
-            options,
-        )
+        let group = Group::new(group.store.clone(), options, group.has_keys);
+        Self::made(&group, Arc::default(), Arc::clone(keys), self.permits())
+    }
+
+    /// Returns a semaphore with the same options and permits, whose keys share their calls and tasks.
+    pub(crate) fn of_keys(&self) -> Self {
+        let Leases { keys, group, .. } = &self.shared.limit;
+        let group = Group::new(group.store.clone(), group.options, true);
+        Self::made(&group, Arc::default(), Arc::clone(keys), self.permits())
+    }
+
+    /// Returns the semaphore of a key, if this one was [made for keys](Self::of_keys).
+    pub(crate) fn of_key(&self, key: &str) -> Self {
+        let Leases {
+            keys,
+            group,
+            renewals,
+            ..
+        } = &self.shared.limit;
+        let (renewals, keys) = (Arc::clone(renewals), Arc::new(keys.of_key(key)));
+        Self::made(group, renewals, keys, self.permits())
+    }
+
+    #[cfg(test)]
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Returns whether this is the only handle, and nothing is held, waited for, or known that another semaphore of the
+    /// key would not learn from the server.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        // Whoever waits, calls, holds or releases a lease has a reference to the state.
+        Arc::strong_count(&self.shared) == 1 && self.shared.breaker.is_closed() && {
+            let state = self.shared.state();
+            !state.closed && state.queue.is_empty() && state.own.leaving.is_empty()
+        }
     }
 
     /// Sets how long a lease lasts without renewal, 10 seconds by default. A lease is renewed when
@@ -348,7 +386,7 @@ impl Semaphore {
     /// Returns what this semaphore and its clones have done. A snapshot; with the feature `metrics`,
     /// `LimitStatistics::record` reports it.
     pub fn statistics(&self) -> LimitStatistics {
-        self.shared.limit.counters.snapshot()
+        self.shared.limit.group.counters.snapshot()
     }
 
     /// Closes this semaphore and its clones: every waiter and every later call gets `Closed`.
@@ -435,7 +473,7 @@ impl Future for AcquireLease {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { wait, is_waiting } = self.get_mut();
         let poll = wait.poll(context);
-        let counters = &wait.limit().counters;
+        let counters = &wait.limit().group.counters;
         counters.polled(is_waiting, &poll, |_| Origin::Alone);
         poll
     }
@@ -444,6 +482,6 @@ impl Future for AcquireLease {
 impl Drop for AcquireLease {
     fn drop(&mut self) {
         let Self { wait, is_waiting } = self;
-        wait.limit().counters.dropped(is_waiting);
+        wait.limit().group.counters.dropped(is_waiting);
     }
 }

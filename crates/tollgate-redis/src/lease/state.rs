@@ -7,7 +7,7 @@
 //!    lease: a message is a hint.
 //! 2. A call without a reply is made once more: a second request with the same id gets the same
 //!    lease. If that fails too, waiters keep their places and their tickets, and the process looks after a pause.
-//! 3. The highest number that the server has given is sent with the next request, so that numbers do not fall
+//! 3. The highest number that the server has given to the [group](super::group) is sent with the next request, so that numbers do not fall
 //!    after a failover to a server whose data and clock are behind.
 //! 4. A waiter that leaves, leaves no ticket that waiters of other processes would wait for. All that the server
 //!    may have of it is returned as soon as the store answers.
@@ -20,24 +20,15 @@ use tollgate::{AcquireError, ErrorKind};
 
 use super::Lease;
 use super::boot_instant::BootInstant;
+use super::group::{Group, Waited};
 use super::looks::{Asked, Looks};
 use super::renewals::Renewals;
 use crate::error::StoreError;
 use crate::keys;
-use crate::queue::{self, Limit, LimitCounters, Next, Wait, Waiter};
+use crate::queue::{self, Limit, Next, Running, Wait, Waiter};
 use crate::script::MOST;
 use crate::store::{Listener, Listening};
 use crate::unique::unique;
-
-/// The options, which are set when a semaphore is created.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Options {
-    pub(super) ttl: Duration,
-    /// `None` stands for the ttl.
-    pub(super) grace: Option<Duration>,
-    pub(super) poll: Duration,
-    pub(super) max_waiters: usize,
-}
 
 /// For how long the return of a ticket is tried: the server keeps it for a minute after the last request of any
 /// process.
@@ -50,12 +41,12 @@ const MOST_PERMITS: u64 = 4096;
 const MOST_TICKETS: usize = 64;
 
 pub(super) struct Leases {
-    pub(super) keys: keys::Semaphore,
+    pub(super) keys: Arc<keys::Semaphore>,
     /// The name of this process in the line of the semaphore, with which the ids of its leases begin.
     pub(super) process: String,
-    pub(super) options: Options,
-    pub(super) renewals: Renewals,
-    pub(super) counters: LimitCounters,
+    pub(super) group: Arc<Group>,
+    /// Of all leases of the group.
+    pub(super) renewals: Arc<Renewals>,
 }
 
 #[derive(Default)]
@@ -68,8 +59,8 @@ pub(super) struct LeaseState {
     pub(super) listening: Option<Listening>,
     /// After a failure nothing is sent before this time.
     pub(super) pause: Option<Instant>,
-    /// The highest number of a lease or a ticket that the server has given.
-    pub(super) highest: u64,
+    /// While somebody waits.
+    pub(super) waited: Option<Waited>,
 }
 
 /// The request of a waiter: for a lease, and meanwhile for a ticket.
@@ -126,7 +117,7 @@ impl Limit for Leases {
         if caller.tries && first.is_some_and(|waiter| waiter.request.ticket > 0) {
             return Err(AcquireError::new(ErrorKind::NoPermits));
         }
-        if !caller.tries && state.queue.len() >= self.options.max_waiters {
+        if !caller.tries && state.queue.len() >= self.group.options.max_waiters {
             return Err(AcquireError::new(ErrorKind::QueueFull));
         }
         Ok(Request {
@@ -143,12 +134,16 @@ impl Limit for Leases {
         }
     }
 
+    fn run(shared: &Arc<Shared>, driver: Running) {
+        shared.limit.group.drivers.add(driver);
+    }
+
     fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
         let State { queue, own, .. } = state;
         let this = Arc::clone(shared);
         if !own.leaving.is_empty() {
             let leaving = std::mem::take(&mut own.leaving);
-            let ttl = TICKET.max(shared.limit.options.ttl);
+            let ttl = TICKET.max(shared.limit.group.options.ttl);
             return Next::Run(Box::pin(async move {
                 let _ = this.release_or_retry(leaving, ttl).await;
             }));
@@ -156,8 +151,11 @@ impl Limit for Leases {
         let now = shared.now();
         if queue.is_empty() {
             own.looks.look_now();
+            own.waited = None;
             return Next::End;
         }
+        let waited = || Waited::new(&shared.limit.group);
+        own.waited.get_or_insert_with(waited);
         if let Some(until) = own.pause.filter(|until| now < *until) {
             return Next::Sleep(until);
         }
@@ -215,12 +213,14 @@ impl Shared {
             let lease = (fencing > 0).then(|| Lease::new(&self, request, fencing, sent));
             answers.push((index, ticket, lease));
         }
+        let group = &self.limit.group;
+        group.has_seen(highest);
         let waits = self.change(|state| {
             let State { queue, own, .. } = state;
-            own.highest = own.highest.max(highest);
             own.pause = None;
-            let poll = self.limit.options.poll;
-            own.looks.answered(asked, now, &line, poll);
+            let (look, poll) = (group.look_interval(), group.poll_interval());
+            own.looks.answered(asked, now, &line, look, poll);
+            group.set_round_trip(own.looks.round_trip());
             let mut answers = answers.into_iter().peekable();
             queue.answer_first(MOST_TICKETS, |index, waiter| {
                 let (_, ticket, lease) = answers.next_if(|answer| answer.0 == index)?;
@@ -260,7 +260,7 @@ impl Shared {
         is_unanswered: bool,
         error: StoreError,
     ) {
-        let again = self.now() + self.pause();
+        let again = self.now() + self.limit.group.pause();
         let perhaps = is_unanswered || error.is_perhaps_charged() || error.is_half_done();
         let mut leave = Vec::new();
         self.change(|state| {
@@ -282,7 +282,7 @@ impl Shared {
             // Nothing was sent for the others.
             queue.answer_tries(|_| Err(error.into()));
         });
-        self.release_later(leave, TICKET.max(self.limit.options.ttl));
+        self.release_later(leave, TICKET.max(self.limit.group.options.ttl));
     }
 
     /// Receives the messages of the server about the tickets of this process.
@@ -331,12 +331,6 @@ impl Shared {
     pub(super) fn look_now(&self) {
         self.state().own.looks.look_now();
         self.notify();
-    }
-
-    /// Returns the pause between two attempts after a failure.
-    pub(super) fn pause(&self) -> Duration {
-        let most = (self.limit.options.ttl / 10).min(Duration::from_millis(100));
-        most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 }
 

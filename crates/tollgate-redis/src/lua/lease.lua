@@ -20,7 +20,9 @@
 --          microseconds
 -- ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
 --          executes calls whose callers have left. After it, nothing changes, and the reply is now.
--- ARGV[7]  and on, the arguments of the operation, and its reply:
+-- ARGV[7]  the time in microseconds for which the state is kept after the last use, and at least as long as a lease:
+--          expiries are relative to it when the clock is set back
+-- ARGV[8]  and on, the arguments of the operation, and its reply:
 --   acquire seen channel (id n ticket stays)...
 --       `seen` is the highest number that the caller has got: after a failover to data and a clock that are
 --       behind, the next number is still greater. `channel` is where the caller is told about its tickets, or
@@ -45,7 +47,7 @@
 -- The number of permits is not exceeded: only `acquire` adds leases while permits are free, and
 -- `assert` leases that are older than a loss of data. No call is admitted before an older ticket.
 
-local MINUTE, DAY_IN_MILLIS = 60000000, '86400000'
+local MINUTE = 60000000
 
 -- The number of leases and tickets in which the first version is looked for.
 local SOME = 100
@@ -143,7 +145,7 @@ if what == 'renew' or what == 'assert' then redis.call('ZREM', leases, '') end
 
 local reply
 if what == 'acquire' then
-  local seen, channel, process = ARGV[7] + 0, ARGV[8], process_of(ARGV[9])
+  local seen, channel, process = ARGV[8] + 0, ARGV[9], process_of(ARGV[10])
   local function following()
     c = math.max(c + 1, seen + 1, now)
     stale = true
@@ -151,7 +153,7 @@ if what == 'acquire' then
   end
 
   local ids, names = {}, {}
-  for index = 9, #ARGV, 4 do
+  for index = 10, #ARGV, 4 do
     ids[#ids + 1] = ARGV[index]
     names[#names + 1] = ARGV[index] .. ':' .. ARGV[index + 1]
   end
@@ -168,7 +170,7 @@ if what == 'acquire' then
   -- The value of most tickets.
   local plain = '0:0:' .. own
   for place, id in ipairs(ids) do
-    local index, name, fencing = 5 + 4 * place, names[place], 0
+    local index, name, fencing = 6 + 4 * place, names[place], 0
     local n, ticket = ARGV[index + 1] + 0, ARGV[index + 2] + 0
     if expiries[place] then
       fencing = tonumber(redis.call('HMGET', fences, id)[1] or '') or following()
@@ -255,7 +257,7 @@ if what == 'acquire' then
   reply = { now, rest, soonest, old, back, unpack(places) }
 elseif what == 'renew' then
   local changed, expiry = 0, text(now + ttl)
-  for first = 8, #ARGV, 2000 do
+  for first = 9, #ARGV, 2000 do
     local scores = {}
     for index = first, math.min(first + 1999, #ARGV) do
       scores[#scores + 1] = expiry
@@ -264,14 +266,14 @@ elseif what == 'renew' then
     -- Together, because each command costs time.
     changed = changed + redis.call('ZADD', leases, 'XX', 'CH', unpack(scores))
   end
-  local all = changed == #ARGV - 7
-  if all then c = math.max(c, ARGV[7] + 0) end
+  local all = changed == #ARGV - 8
+  if all then c = math.max(c, ARGV[8] + 0) end
   stale, holds = true, true
   reply = { now, all and 1 or 0 }
 elseif what == 'assert' then
   local last = c
   reply = { now }
-  for index = 7, #ARGV, 3 do
+  for index = 8, #ARGV, 3 do
     local id, n, fencing = ARGV[index], ARGV[index + 1] + 0, ARGV[index + 2] + 0
     local there, verdict = redis.call('ZMSCORE', leases, id)[1] and 1 or 0, 0
     for number = 1, n - 1 do
@@ -293,12 +295,12 @@ elseif what == 'assert' then
   end
 elseif what == 'release' then
   local count = 0
-  for index = 7, #ARGV, 2 do
+  for index = 8, #ARGV, 2 do
     local id, n = ARGV[index], ARGV[index + 1] + 0
     count = count + give(id, n)
     if has_line then tear(id .. ':' .. ARGV[index + 1]) end
   end
-  if rest == 0 then serve(limit, held, process_of(ARGV[7]), {}) end
+  if rest == 0 then serve(limit, held, process_of(ARGV[8]), {}) end
   reply = { now, count }
 elseif what == 'look' then
   reply = { now, rest, rest > 0 and 0 or math.max(0, limit - held) }
@@ -312,6 +314,6 @@ if holds then
 end
 if stale then
   local mark = has_first_version and '' or '0'
-  redis.call('SET', KEYS[5], mark .. stamp .. ':' .. text(c) .. ':' .. text(recovered), 'PX', DAY_IN_MILLIS)
+  redis.call('SET', KEYS[5], mark .. stamp .. ':' .. text(c) .. ':' .. text(recovered), 'PX', millis(ARGV[7] + 0))
 end
 return reply

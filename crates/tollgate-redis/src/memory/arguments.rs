@@ -42,6 +42,24 @@ impl<'a> Call<'a> {
         }))
     }
 
+    /// Returns the calls of several semaphores, of which each has so many keys.
+    pub(super) fn parts(&self, keys: usize) -> RedisResult<Vec<Self>> {
+        let mut rest = self.arguments.as_slice();
+        let mut parts = Vec::new();
+        for keys in self.keys.chunks(keys) {
+            let (count, after) = rest.split_first().unwrap_or((&"", &[]));
+            let split = count.parse().ok().and_then(|it| after.split_at_checked(it));
+            let (arguments, after) = split.ok_or_else(|| failed("an argument is missing"))?;
+            parts.push(Self {
+                digest: self.digest,
+                keys: keys.to_vec(),
+                arguments: arguments.to_vec(),
+            });
+            rest = after;
+        }
+        Ok(parts)
+    }
+
     pub(super) fn is_of(&self, script: &Script) -> bool {
         script.digest() == self.digest
     }

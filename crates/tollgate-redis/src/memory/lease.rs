@@ -109,7 +109,7 @@ impl Line {
             "acquire" => reply.extend(self.acquire(call, &terms, &mut messages)?),
             "renew" => reply.push(self.renew(call, &terms)?),
             "assert" => {
-                for one in call.texts(6).chunks(3) {
+                for one in call.texts(7).chunks(3) {
                     reply.push(self.assert(one, &terms)?);
                 }
             }
@@ -167,10 +167,10 @@ impl Line {
         terms: &Terms,
         messages: &mut Messages,
     ) -> RedisResult<Vec<i64>> {
-        let (seen, channel) = (call.any_number(6)?, call.text(7)?);
+        let (seen, channel) = (call.any_number(7)?, call.text(8)?);
         let (mut places, mut claimed, mut back) = (Vec::new(), HashMap::new(), 0);
-        for (place, one) in call.texts(8).chunks(4).enumerate() {
-            let index = 8 + 4 * place;
+        for (place, one) in call.texts(9).chunks(4).enumerate() {
+            let index = 9 + 4 * place;
             let &[id, ..] = one else { continue };
             let (n, asked) = (call.number(index + 1)?, call.any_number(index + 2)?);
             let stays = call.number(index + 3)? != 0;
@@ -213,7 +213,7 @@ impl Line {
             claimed.insert(number, (place, Request { id, n, stays }));
             places.push([0, number]);
         }
-        let caller = call.text(8).map_or("", process_of);
+        let caller = call.text(9).map_or("", process_of);
         let waited = !claimed.is_empty();
         for number in self.serve(caller, terms, &claimed, messages) {
             if let Some((place, Request { id, n, .. })) = claimed.remove(&number) {
@@ -306,9 +306,9 @@ impl Line {
 
     /// Renews the leases with these members: the first of a lease has its id, the others a colon and a number more.
     fn renew(&mut self, call: &Call<'_>, terms: &Terms) -> RedisResult<i64> {
-        let fencing = call.any_number(6)?;
+        let fencing = call.any_number(7)?;
         let mut all = true;
-        for member in call.texts(7) {
+        for member in call.texts(8) {
             let (id, index) = match member.split_once(':') {
                 Some((id, index)) => (id, index.parse().unwrap_or(u64::MAX)),
                 None => (*member, 0),
@@ -351,14 +351,14 @@ impl Line {
         messages: &mut Messages,
     ) -> RedisResult<i64> {
         let mut count = 0;
-        for one in call.texts(6).chunks(2) {
+        for one in call.texts(7).chunks(2) {
             if let Some(held) = self.held.remove(one[0]) {
                 self.permits.release(held.n);
                 count += held.n;
             }
             self.tickets.retain(|_, ticket| ticket.id != one[0]);
         }
-        self.serve(process_of(call.text(6)?), terms, &HashMap::new(), messages);
+        self.serve(process_of(call.text(7)?), terms, &HashMap::new(), messages);
         Ok(int(count))
     }
 }

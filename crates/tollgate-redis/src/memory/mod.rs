@@ -27,8 +27,10 @@ use tollgate::Algorithm;
 use self::arguments::{Call, Messages, Reply, failed};
 use self::lease::Line;
 use self::rates::Rates;
-use crate::script::{CALLERS, DEBT, LEASE, LIMIT_SET, LOG, STEPS, WINDOW};
+use crate::script::{CALLERS, DEBT, LEASE, LEASES, LIMIT_SET, LOG, STEPS, WINDOW};
 use crate::sync::{Mutex, lock};
+
+const KEYS_OF_A_SEMAPHORE: usize = 7;
 
 /// Receives the messages of a channel. Returns `false` if nobody listens any more.
 pub(crate) type Channel = Box<dyn Fn(&str) -> bool + Send + Sync>;
@@ -71,13 +73,16 @@ impl Memory {
                 lock(&self.channels).remove(&channel);
             }
         }
-        let numbers = reply.into_iter().map(Value::Int);
-        Ok(Value::Array(numbers.collect()))
+        Ok(reply)
     }
 }
 
+fn value(reply: Reply) -> Value {
+    Value::Array(reply.into_iter().map(Value::Int).collect())
+}
+
 impl State {
-    fn execute(&mut self, call: &Call<'_>, now: u64) -> RedisResult<(Reply, Messages)> {
+    fn execute(&mut self, call: &Call<'_>, now: u64) -> RedisResult<(Value, Messages)> {
         let mut rates = self.rates.at(now);
         let of_one = [
             (&DEBT, Algorithm::Gcra),
@@ -87,19 +92,33 @@ impl State {
         ];
         for (script, algorithm) in of_one {
             if call.is_of(script) {
-                return Ok((rates.one(algorithm, call)?, Vec::new()));
+                return Ok((value(rates.one(algorithm, call)?), Vec::new()));
             }
         }
         if call.is_of(&LIMIT_SET) {
-            return Ok((rates.several(call)?, Vec::new()));
+            return Ok((value(rates.several(call)?), Vec::new()));
         }
         if call.is_of(&CALLERS) {
-            return Ok((rates.callers(call)?, Vec::new()));
+            return Ok((value(rates.callers(call)?), Vec::new()));
         }
         if call.is_of(&LEASE) {
-            let line = self.lines.entry(call.key(0)?.to_owned()).or_default();
-            return line.execute(call, now);
+            let (reply, messages) = self.lease(call, now)?;
+            return Ok((value(reply), messages));
+        }
+        if call.is_of(&LEASES) {
+            let (mut replies, mut messages) = (Vec::new(), Vec::new());
+            for part in call.parts(KEYS_OF_A_SEMAPHORE)? {
+                let (reply, more) = self.lease(&part, now)?;
+                replies.push(value(reply));
+                messages.extend(more);
+            }
+            return Ok((Value::Array(replies), messages));
         }
         Err(failed("a store in memory has no such command"))
+    }
+
+    fn lease(&mut self, call: &Call<'_>, now: u64) -> RedisResult<(Reply, Messages)> {
+        let line = self.lines.entry(call.key(0)?.to_owned()).or_default();
+        line.execute(call, now)
     }
 }

@@ -11,7 +11,7 @@ use redis::{Arg, Cmd, Connection, FromRedisValue};
 use redis_on_loopback::Server;
 
 use super::Memory;
-use crate::script::{CALLERS, DEBT, LEASE, LIMIT_SET, LOG, MOST, STEPS, Script, WINDOW};
+use crate::script::{CALLERS, DEBT, LEASE, LEASES, LIMIT_SET, LOG, MOST, STEPS, Script, WINDOW};
 
 /// The beginning of each case: a whole number of all periods of the cases.
 const BEGIN: u64 = 10_000_000;
@@ -69,8 +69,8 @@ impl Both {
         let mut connection = connection();
         let () = redis::cmd("FLUSHALL").query(&mut *connection).unwrap();
         // The data is old, so that a semaphore has no grace time.
-        let () = redis::cmd("SET")
-            .arg(&["born", "1"])
+        let () = redis::cmd("MSET")
+            .arg(&["born", "1", "other born", "1"])
             .query(&mut *connection)
             .unwrap();
         Self {
@@ -96,10 +96,18 @@ impl Both {
             changed(&script.by_text(&on_server)).query::<redis::Value>(&mut *self.connection);
         let reply = match reply.unwrap() {
             redis::Value::BulkString(written) => from_written(arguments[0], &written),
-            reply => Vec::from_redis_value_ref(&reply).unwrap(),
+            reply => flat(&reply),
         };
         let value = self.memory.call(&in_memory, self.now).unwrap();
-        [reply, Vec::from_redis_value_ref(&value).unwrap()]
+        [reply, flat(&value)]
+    }
+}
+
+/// Returns the numbers of a reply, or of several one after the other.
+fn flat(reply: &redis::Value) -> Vec<i64> {
+    match reply {
+        redis::Value::Array(items) => items.iter().flat_map(flat).collect(),
+        number => vec![i64::from_redis_value_ref(number).unwrap()],
     }
 }
 
@@ -570,18 +578,37 @@ struct Leases {
     all: Vec<Lease>,
     next: u64,
     seen: u64,
+    is_shared: bool,
 }
 
 impl Leases {
     /// Makes a call that is executed until a microsecond. The replies are the same.
     fn ask(&mut self, what: &str, last: u64, rest: Words) -> Vec<i64> {
-        let numbers = [self.permits, TTL, TTL, MOST, last];
+        let numbers = [self.permits, TTL, TTL, MOST, last, TTL];
         let arguments = [words(&[what], &numbers), rest].concat();
-        let [server, memory] = self
-            .both
-            .call(&LEASE, &LEASE_KEYS, [&arguments, &arguments]);
-        assert_eq!(server, memory, "{arguments:?}");
-        server
+        // One after the other, alone and as calls of several semaphores. The second one has its own keys.
+        self.is_shared = !self.is_shared;
+        if !self.is_shared {
+            let [server, memory] = self
+                .both
+                .call(&LEASE, &LEASE_KEYS, [&arguments, &arguments]);
+            assert_eq!(server, memory, "{arguments:?}");
+            return server;
+        }
+        let look = words(&["look"], &[self.permits, TTL, TTL, MOST, MOST, TTL]);
+        let several = [&arguments, &look].map(|one| {
+            let count = words(&[], &[one.len() as u64]);
+            [count, one.clone()].concat()
+        });
+        let others = LEASE_KEYS.map(|key| format!("other {key}"));
+        let keys: Vec<&str> = LEASE_KEYS
+            .into_iter()
+            .chain(others.iter().map(String::as_str))
+            .collect();
+        let several = several.concat();
+        let [server, memory] = self.both.call(&LEASES, &keys, [&several, &several]);
+        assert_eq!(server, memory, "{several:?}");
+        server[..server.len() - 3].to_vec()
     }
 
     fn acquire(&mut self, process: u8, new: &[u64], claims: u8, stays: bool) {
@@ -700,7 +727,7 @@ proptest! {
         permits in 1..5_u64,
         steps in prop::collection::vec(lease_step(), 1..40),
     ) {
-        let mut leases = Leases { both: Both::new(), permits, all: Vec::new(), next: 0, seen: 0 };
+        let mut leases = Leases { both: Both::new(), permits, all: Vec::new(), next: 0, seen: 0, is_shared: false };
         for step in &steps {
             leases.step(step);
         }

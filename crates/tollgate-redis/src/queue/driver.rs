@@ -45,7 +45,7 @@ impl<L: Limit> Shared<L> {
             Err(driver)
         };
         drop(state);
-        put.map_err(|driver| self.spawn(driver)).ok()
+        put.map_err(|driver| L::run(self, driver)).ok()
     }
 
     fn next(self: &Arc<Self>) -> Next {

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, ErrorKind};
 
-pub(crate) use self::shared::{Limit, Next, Shared, State};
+pub(crate) use self::shared::{Limit, Next, Running, Shared, State};
 pub use self::statistics::LimitStatistics;
 pub(crate) use self::statistics::{LimitCounters, Origin};
 

@@ -72,6 +72,11 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
     /// Returns the next step of the driver.
     fn next(shared: &Arc<Shared<Self>>, state: &mut State<Self>) -> Next;
 
+    /// Runs a driver that no caller polls, in the background.
+    fn run(shared: &Arc<Shared<Self>>, driver: Running) {
+        shared.spawn(driver);
+    }
+
     /// Returns permits that no caller took, in the background.
     fn give_back(_shared: &Arc<Shared<Self>>, permits: Vec<Self::Permit>) {
         drop(permits);
@@ -227,22 +232,22 @@ impl<L: Limit> Shared<L> {
     }
 
     /// Polls the driver with that number. Returns whether it stays in its slot.
-    pub(super) fn poll_driver(&self, number: u64, context: &mut Context<'_>) -> bool {
+    pub(super) fn poll_driver(self: &Arc<Self>, number: u64, context: &mut Context<'_>) -> bool {
         if !is_inside(self.store.runtime()) {
             self.hand_over(Some(number));
             return false;
         }
         let (stays, handed_over) = self.slot.poll(number, context);
         if let Some(driver) = handed_over {
-            self.spawn(driver);
+            L::run(self, driver);
         }
         stays
     }
 
     /// Moves the driver with that number, or any, to a task, unless it is in one.
-    pub(super) fn hand_over(&self, number: Option<u64>) {
+    pub(super) fn hand_over(self: &Arc<Self>, number: Option<u64>) {
         if let Some(driver) = self.slot.hand_over(number) {
-            self.spawn(driver);
+            L::run(self, driver);
         }
     }
 }

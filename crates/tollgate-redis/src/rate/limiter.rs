@@ -157,13 +157,13 @@ impl RateLimiter {
     }
 
     /// Returns a limiter like this one, for one of many keys.
-    pub(super) fn of_key(&self, key: &str) -> Self {
+    pub(crate) fn of_key(&self, key: &str) -> Self {
         let key = keys::keyed(self.key(), key);
         self.beside(key, self.shared().limit.common.options)
     }
 
     /// Returns whether this is the only handle, and another limiter of the key would decide in the same way.
-    pub(super) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         let Handle(shared) = &*self.handle;
         // Whoever waits, calls or refunds has a reference to the state.
         let is_alone = Arc::strong_count(&self.handle) == 1 && Arc::strong_count(shared) == 1;
@@ -463,7 +463,7 @@ impl RateLimiter {
     }
 
     /// Returns what this limiter and its clones have done, and all limiters that were made from it: by an option, or for the
-    /// keys of a [`Keyed`](super::Keyed). A snapshot; with the feature `metrics`, `LimitStatistics::record` reports it.
+    /// keys of a [`Keyed`](crate::Keyed). A snapshot; with the feature `metrics`, `LimitStatistics::record` reports it.
     ///
     /// # Examples
     ///

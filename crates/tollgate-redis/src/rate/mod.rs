@@ -1,13 +1,12 @@
 //! A rate limit on a server.
 //!
-//! Flow: [`keyed`] (a limit for each key) -> [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
+//! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
 //! rate limit) -> [`prefetch`] and [`turns`] (decisions without a call) -> [`reserve`] (calls for turns) -> [`charging`]
 //! (other calls, shared with sets) -> [`denied`] -> [`charge`] and [`reply`] -> [`rule`] (the arguments of scripts).
 
 mod charge;
 mod charging;
 mod denied;
-mod keyed;
 mod limiter;
 mod options;
 mod prefetch;
@@ -22,7 +21,6 @@ mod verbs;
 pub use self::charge::{Charge, Source};
 pub(crate) use self::charging::{Answered, Asked, Charging, Common, join};
 pub(crate) use self::denied::{Denied, DeniedCache};
-pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
 pub(crate) use self::options::Options;
 pub(crate) use self::reply::Reply;

@@ -530,6 +530,11 @@ impl Store {
         joined(sleep.await)
     }
 
+    /// Returns the slot of a cluster that has a key; elsewhere, a number that no slot has.
+    pub(crate) fn part(&self, key: &str) -> u16 {
+        self.shared.link.part(Some(key))
+    }
+
     /// Returns the last microsecond of the server's clock in which a call with this key that is made
     /// at `sent` is executed before its deadline; 0 if the clock is not known.
     pub(crate) fn last_micros(&self, key: &str, sent: Instant) -> u64 {

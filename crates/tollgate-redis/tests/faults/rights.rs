@@ -115,7 +115,7 @@ fn again(server: &Server) -> redis::RedisResult<()> {
         call.arg("{app:twice}/semaphore/waits");
         // One permit, for a second, at once, whenever the call is executed.
         call.arg("acquire")
-            .arg(&[1, 1_000_000, 0, 1_000_000, u64::MAX]);
+            .arg(&[1, 1_000_000, 0, 1_000_000, u64::MAX, 1_000_000]);
         // No number was seen before, and nobody is told.
         call.arg(0).arg("").arg("id").arg(&[1, 0, 0]);
         let granted: Vec<u64> = call.query(&mut connection)?;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::model::{CURRENT, KEYS, START, script};
+use super::model::{CURRENT, DAY, KEYS, START, script};
 use crate::support::cases;
 use crate::support::server::Server;
 
@@ -84,7 +84,7 @@ impl Fleet<'_> {
         let permits = self.processes[process].permits;
         let mut command = redis::cmd("EVAL");
         command.arg(self.text).arg(KEYS.len()).arg(&KEYS).arg(what);
-        let numbers = [permits, 1_000_000_000, 0, PATIENCE, self.now];
+        let numbers = [permits, 1_000_000_000, 0, PATIENCE, self.now, DAY];
         command.arg(&numbers).arg(rest);
         let reply: Vec<i64> = command.query(self.connection).unwrap();
         let mut pipeline = redis::pipe();

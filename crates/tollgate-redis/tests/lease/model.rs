@@ -27,6 +27,9 @@ pub(super) fn script(text: &str) -> String {
 pub(super) const TTL: i64 = 1_000_000_000;
 pub(super) const LIFE: i64 = 400_000_000;
 
+/// The time for which the script keeps the state.
+pub(super) const DAY: i64 = 86_400_000_000;
+
 /// The life of a ticket in the current version.
 pub(super) const MINUTE: i64 = 60_000_000;
 

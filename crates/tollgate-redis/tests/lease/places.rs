@@ -1,6 +1,6 @@
 //! Tests who keeps and who loses a place in the line, on the script of leases, with a clock that the test sets.
 
-use super::model::{CURRENT, KEYS, START, script};
+use super::model::{CURRENT, DAY, KEYS, START, script};
 use crate::support::server::Server;
 
 /// The time in which each process claims, in microseconds.
@@ -32,7 +32,7 @@ impl Line {
     fn call(&self, permits: i64, what: &str, rest: &[String]) -> Vec<i64> {
         let mut command = redis::cmd("EVAL");
         command.arg(&self.text).arg(KEYS.len()).arg(&KEYS).arg(what);
-        command.arg(&[permits, 1_000_000_000, 0, PATIENCE, i64::MAX]);
+        command.arg(&[permits, 1_000_000_000, 0, PATIENCE, i64::MAX, DAY]);
         let command = command.arg(rest);
         command.query(&mut self.server.connection()).unwrap()
     }

@@ -105,15 +105,23 @@ fn release_passes_a_dead_waiter() {
         let live = semaphore(&server.store(), 1);
         let held = live.acquire().await.unwrap();
         // Another process waits, and ends.
+        let () = ask(
+            server,
+            &["ACL", "SETUSER", "dying", "on", ">secret", "~*", "+@all"],
+        );
         let other = runtime();
-        let address = server.address();
+        let address = server.address().replace("//", "//dying:secret@");
         let waiting = other.spawn(async move {
             let dying = semaphore(&Store::new(&address).unwrap(), 1);
             dying.acquire().await
         });
         until(async || tickets(server) == 1).await;
-        other.shutdown_background();
+        let ended = tokio::task::spawn_blocking(move || drop(other));
+        ended.await.unwrap();
         drop(waiting);
+        // While the server has its connection, it may execute a last request, and grant it the lease.
+        let connected = || ask::<String>(server, &["CLIENT", "LIST"]).contains("user=dying");
+        until(async || !connected()).await;
 
         let second = tokio::spawn(live.acquire());
         drop(held);

@@ -2,7 +2,7 @@
 
 use tollgate_redis::Store;
 
-use super::model::CURRENT;
+use super::model::{CURRENT, DAY};
 use super::verbs::{members, semaphore, tickets, until};
 use crate::support::{ask, on_server};
 
@@ -22,7 +22,7 @@ fn take_tickets(connection: &mut redis::Connection, channel: &str, process: &str
     }
     call.arg("tollgate:born").arg(WAITS).arg("acquire");
     // One permit, leases of an hour, no grace, 50 milliseconds to claim, whenever the call is executed.
-    call.arg(&[1, 3_600_000_000, 0, 50_000, u64::MAX]);
+    call.arg(&[1, 3_600_000_000, 0, 50_000, u64::MAX, DAY as u64]);
     call.arg(0).arg(channel);
     for index in 1..=count {
         call.arg(format!("{process}.{index}")).arg(&[1, 0, 1]);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use super::model::{
-    COSTS, CURRENT, KEYS, LIFE, MINUTE, Model, OLD, PROCESSES, START, TTL, process, script,
+    COSTS, CURRENT, DAY, KEYS, LIFE, MINUTE, Model, OLD, PROCESSES, START, TTL, process, script,
 };
 use crate::support::cases;
 use crate::support::server::Server;
@@ -92,7 +92,11 @@ impl Real {
         };
         command.arg(script).arg(keys.len()).arg(keys);
         command.arg(what).arg(model.permits).arg(TTL);
-        command.arg(model.grace).arg(time).arg(last).arg(rest);
+        command.arg(model.grace).arg(time).arg(last);
+        if !self.is_first {
+            command.arg(DAY);
+        }
+        command.arg(rest);
         command.query(&mut self.connection).unwrap()
     }
 

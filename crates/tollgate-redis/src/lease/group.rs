@@ -1,0 +1,144 @@
+//! [`Group`]: what the semaphores of all keys of a [`Keyed`](crate::Keyed) share. A semaphore without keys is a group of
+//! one.
+//!
+//! A key has nothing that another semaphore of the same key would not learn from the server, so it may be forgotten as
+//! soon as nobody holds it or waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use super::batches::Batches;
+use super::drivers::Drivers;
+use crate::queue::LimitCounters;
+use crate::script::micros;
+use crate::store::Store;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The time between two looks of a process that gets messages.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The times between two looks, and between two polls, for each semaphore that this process waits for: 500 looks or 1,000
+/// polls a second. Each takes the server as many instructions as five of the plainest decisions by GCRA.
+const LOOK_EACH: Duration = Duration::from_millis(2);
+const POLL_EACH: Duration = Duration::from_millis(1);
+
+/// The time between two attempts in an outage, for each of them.
+const AGAIN_EACH: Duration = Duration::from_micros(100);
+
+/// The longest times. The server keeps a ticket for a minute after it was named.
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
+const LONGEST_AGAIN: Duration = Duration::from_secs(1);
+
+/// The time for which the server keeps the state of a semaphore without keys after its last use.
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// The options, which are set when a semaphore is created.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    pub(super) ttl: Duration,
+    /// `None` stands for the ttl.
+    pub(super) grace: Option<Duration>,
+    pub(super) poll: Duration,
+    pub(super) max_waiters: usize,
+}
+
+pub(super) struct Group {
+    pub(super) store: Store,
+    pub(super) options: Options,
+    /// Whether these are the semaphores of keys.
+    pub(super) has_keys: bool,
+    pub(super) batches: Arc<Batches>,
+    pub(super) drivers: Arc<Drivers>,
+    pub(super) counters: LimitCounters,
+    /// The highest number of a lease or a ticket that the server has given for any of them.
+    highest: AtomicU64,
+    /// The mean of the last round trips, in microseconds.
+    round_trip: AtomicU64,
+    /// The number of semaphores that are waited for.
+    waited: AtomicUsize,
+}
+
+impl Group {
+    pub(super) fn new(store: Store, options: Options, has_keys: bool) -> Arc<Self> {
+        let batches = Batches::new(store.clone());
+        Arc::new(Self {
+            drivers: Drivers::new(&batches, store.runtime()),
+            batches,
+            store,
+            options,
+            has_keys,
+            counters: LimitCounters::default(),
+            highest: AtomicU64::new(0),
+            round_trip: AtomicU64::new(0),
+            waited: AtomicUsize::new(0),
+        })
+    }
+
+    /// Returns the highest number that the server has given, so that numbers do not fall.
+    pub(super) fn highest(&self) -> u64 {
+        self.highest.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn has_seen(&self, number: u64) {
+        self.highest.fetch_max(number, Ordering::Relaxed);
+    }
+
+    pub(super) fn round_trip(&self) -> Duration {
+        Duration::from_micros(self.round_trip.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_round_trip(&self, mean: Duration) {
+        self.round_trip.store(micros(mean), Ordering::Relaxed);
+    }
+
+    /// Returns the time for which the server keeps the state of a semaphore after its last use.
+    pub(super) fn state_lasts(&self) -> Duration {
+        let Options { ttl, grace, .. } = self.options;
+        if self.has_keys {
+            // As long as a lease may.
+            2 * ttl.max(grace.unwrap_or_default())
+        } else {
+            DAY.max(2 * ttl)
+        }
+    }
+
+    /// Returns the longest time between two looks.
+    pub(super) fn look_interval(&self) -> Duration {
+        self.each(LOOK_EACH).clamp(LOOK, LONGEST_LOOK)
+    }
+
+    /// Returns the shortest time between two polls.
+    pub(super) fn poll_interval(&self) -> Duration {
+        let poll = self.options.poll;
+        self.each(POLL_EACH).min(LONGEST_LOOK).max(poll)
+    }
+
+    /// Returns the pause between two attempts after a failure.
+    pub(super) fn pause(&self) -> Duration {
+        let most = (self.options.ttl / 10).min(Duration::from_millis(100));
+        let most = self.each(AGAIN_EACH).min(LONGEST_AGAIN).max(most);
+        most.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    fn each(&self, time: Duration) -> Duration {
+        let waited = self.waited.load(Ordering::Relaxed);
+        time.saturating_mul(u32::try_from(waited).unwrap_or(u32::MAX))
+    }
+}
+
+/// Counts a semaphore that is waited for.
+pub(super) struct Waited(Arc<Group>);
+
+impl Waited {
+    pub(super) fn new(group: &Arc<Group>) -> Self {
+        group.waited.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(group))
+    }
+}
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        self.0.waited.fetch_sub(1, Ordering::Relaxed);
+    }
+}
