@@ -96,6 +96,22 @@ fn several_clients_of_one_server_do_not_run_away() {
 }
 
 #[test]
+fn a_rate_of_a_server_that_asks_for_pauses_or_is_slow_is_used() {
+    let names = [
+        "rate 100/s, Retry-After 1 s",
+        "rate 100/s, Retry-After 5 s",
+        "rate 100/s, Retry-After 30 s",
+        "rate 6/min, Retry-After 10 s",
+        "rate 6/min, no Retry-After",
+    ];
+    let output = queueing(&["--seed", "11", "--seeds", "1", &names.join("|")]);
+    for name in names {
+        assert_eq!(verdict(&output, name, "AdaptiveRate"), "PASS");
+    }
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
 fn a_miss_of_a_world_is_printed_and_does_not_decide() {
     let output = gradient(&["--worlds", "--seeds", "1", "thrashing 3, load 1.3"]);
     let text = String::from_utf8_lossy(&output.stdout);
