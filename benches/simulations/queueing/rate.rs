@@ -565,10 +565,11 @@ fn steady_row(scenario: &Scenario, seeds: &[u64]) -> Row {
     }
 }
 
-/// Returns the rows of the scenarios whose names match.
-pub(crate) fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
+/// Returns the rows of the scenarios whose names contain one of these parts, separated by |.
+pub(crate) fn rows(seeds: &[u64], parts: &str) -> Vec<Row> {
+    let is_named = |name: &str| parts.split('|').any(|part| name.contains(part));
     let matching = |of: &'static [Scenario]| {
-        let scenarios = of.iter().filter(|it| it.name.contains(part));
+        let scenarios = of.iter().filter(|it| is_named(it.name));
         scenarios.collect::<Vec<_>>()
     };
     let mut rows = parallel(&matching(SCENARIOS), |scenario| row(scenario, seeds));

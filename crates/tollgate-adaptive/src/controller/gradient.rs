@@ -39,12 +39,9 @@ const MOVE: f64 = 1.27;
 /// Probes begin at multiples of this number of seconds, or of its doubles. A wrong baseline lasts that long.
 const PERIOD: f64 = 10.0;
 
-/// The price of a trial: a probe takes about one in this many calls, and a limit at which calls were refused is
-/// tried again after this many windows.
+/// The price of a trial: a probe takes about one in this many calls, as many may be refused before the limit falls,
+/// and a limit at which calls were refused is tried again after this many windows.
 const SHARE: f64 = 32.0;
-
-/// If a larger part of a window is refused, the limit falls. One failure among many calls is no limit.
-const REFUSED: f64 = 0.03;
 
 /// Levels are compared if the calls in flight differ by this factor: with less, the noise of two windows is more
 /// than the wait that a queue would add.
@@ -60,7 +57,7 @@ const APART: f64 = 1.5;
 /// differ by half a second. Probes take about a thirty-second of the calls. If calls seldom meet, at less than 1.5
 /// in flight, there is no queue, and the limit stays.
 ///
-/// If more than 3 % of a window are overloaded, the limit returns to the last one without overload, and stays below
+/// If more than one in 32 of a window are overloaded, the limit returns to the last one without overload, and stays below
 /// for 32 windows.
 ///
 /// - Good at: service times, capacities and distributions that are unknown and change, heavy tails, servers that
@@ -292,7 +289,7 @@ impl Gradient {
 
     /// Returns the limit after a window in which too many calls were refused.
     fn refused(&mut self, window: &SampleWindow) -> Option<f64> {
-        let is_refused = f64::from(window.overloaded()) > REFUSED * f64::from(window.samples());
+        let is_refused = SHARE * f64::from(window.overloaded()) > f64::from(window.samples());
         let (limit, is_new) = match self.probe {
             // The limit before a jump says nothing about the server since.
             Some(probe) if probe.is_new && is_refused => (window.limit(), true),
@@ -306,14 +303,13 @@ impl Gradient {
             return None;
         }
         let mut lower = (0.9 * limit).min(limit - 1.0).max(1.0);
-        // If all are refused, or twice the limit was accepted before, the limit is not the reason.
-        let is_down = window.overloaded() == window.samples();
-        if !is_down && (self.accepted.is_infinite() || limit >= self.accepted / 2.0) {
-            if self.accepted < limit {
-                lower = self.accepted;
-            }
-            (self.ceiling, self.left) = (lower, SHARE as u32);
+        // If all are refused, or twice the limit was accepted before, the limit is not the reason, and was not before.
+        let is_down = window.overloaded() == window.samples()
+            || self.accepted.is_finite() && limit < self.accepted / 2.0;
+        if !is_down && self.accepted < limit {
+            lower = self.accepted;
         }
+        (self.ceiling, self.left) = (if is_down { f64::INFINITY } else { lower }, SHARE as u32);
         if is_new {
             self.calibrate(lower);
         } else {
@@ -343,12 +339,14 @@ impl Gradient {
                 None => self.adjusted(level),
             };
         };
+        // Calls are much faster than without a queue: the server has changed since the last level.
+        let is_faster = !probe.is_new && level.mean < MOST * self.baseline;
         match probe.last {
             None if !self.is_cut_near(level.time_in_flight()) => {
                 self.cut = CUT * level.time_in_flight();
                 level.limit
             }
-            Some(last) if !last.queues_as(&level) => self.probed(probe, last, level),
+            Some(last) if is_faster || !last.queues_as(&level) => self.probed(probe, last, level),
             _ => self.halve(probe, level),
         }
     }
@@ -682,6 +680,16 @@ mod tests {
     }
 
     #[test]
+    fn update_with_all_refused_forgets_the_limit_of_a_window_with_some() {
+        // A server goes down in the first window, which has some answers.
+        let mut gradient = measured();
+        assert_eq!(gradient.update(&refusing(20.0, 80, 20)).limit, 18.0);
+        assert_eq!(gradient.ceiling, 18.0);
+        assert_eq!(gradient.update(&overloaded(18.0)).limit, 0.9 * 18.0);
+        assert_eq!(gradient.ceiling, f64::INFINITY);
+    }
+
+    #[test]
     fn update_with_an_unknown_baseline_halves_until_the_latency_stops_falling() {
         // Ten workers, 10 ms each.
         let mut gradient = Gradient::default();
@@ -718,6 +726,25 @@ mod tests {
             assert_eq!(gradient.explain().reason, Reason::Unused);
             assert_eq!(gradient.explain().baseline, None);
         }
+    }
+
+    #[test]
+    fn update_in_a_probe_of_a_level_much_faster_than_the_baseline_ends_it() {
+        let probed = |milliseconds: f64| {
+            let mut gradient = measured();
+            let last = Level::of(&window(20.0, 40.0, 20)).unwrap();
+            assert_eq!(gradient.halve(Probe::new(20.0, false), last), 10.0);
+            let limit = next(&mut gradient, 10.0, milliseconds);
+            (limit, gradient.explain().reason, baseline(&gradient))
+        };
+        // As if all that the lower level lacks had been in a queue, and a noisy window of that.
+        for milliseconds in [12.0, 8.0] {
+            assert_eq!(probed(milliseconds), (5.0, Reason::Probe, 10.0));
+        }
+        // The queue was before the probe: the server has become faster.
+        let (limit, reason, baseline) = probed(7.0);
+        assert_eq!((limit, reason), (10.0, Reason::Measured));
+        assert_near(baseline, 8.5);
     }
 
     #[test]
