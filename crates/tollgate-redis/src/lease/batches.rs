@@ -55,6 +55,8 @@ struct Waiting {
 
 pub(super) struct Batches {
     store: Store,
+    /// Whether there are several semaphores, whose calls may share requests.
+    has_keys: bool,
     state: Mutex<State>,
 }
 
@@ -263,9 +265,13 @@ async fn answer_all(store: &Store, mut batch: Vec<Waiting>) {
 }
 
 impl Batches {
-    pub(super) fn new(store: Store) -> Arc<Self> {
+    pub(super) fn new(store: Store, has_keys: bool) -> Arc<Self> {
         let state = Mutex::default();
-        Arc::new(Self { store, state })
+        Arc::new(Self {
+            store,
+            has_keys,
+            state,
+        })
     }
 
     /// Makes a call, alone or together with others.
@@ -310,10 +316,13 @@ impl Batches {
         }
     }
 
-    /// Calls that are made before the guard is dropped share requests.
-    pub(super) fn gather(self: &Arc<Self>) -> Gathering<'_> {
-        lock(&self.state).gathering += 1;
-        Gathering(self)
+    /// Calls of several semaphores that are made before the guard is dropped share requests. A single semaphore has one
+    /// call for all its waiters, which is made at once.
+    pub(super) fn gather(self: &Arc<Self>) -> Option<Gathering<'_>> {
+        self.has_keys.then(|| {
+            lock(&self.state).gathering += 1;
+            Gathering(self)
+        })
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn new(store: Store, options: Options, has_keys: bool) -> Arc<Self> {
-        let batches = Batches::new(store.clone());
+        let batches = Batches::new(store.clone(), has_keys);
         Arc::new(Self {
             drivers: Drivers::new(&batches, store.runtime()),
             batches,
