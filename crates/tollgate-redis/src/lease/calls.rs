@@ -63,7 +63,9 @@ impl Shared {
         let channel = self.channel().is_some();
         let (permits, patience) = {
             let own = &self.state().own;
-            let patience = own.looks.patience(channel, group.poll_interval());
+            let patience = own
+                .looks
+                .patience(channel, group.poll_interval(), group.paced_poll());
             (own.permits(), patience)
         };
         let times = [options.ttl, grace, patience, group.state_lasts()];
@@ -187,7 +189,9 @@ impl Shared {
             return;
         }
         let (this, expiry) = (Arc::clone(self), self.now() + ttl);
+        let counted = Arc::clone(&self.limit.group.releasing);
         let releasing = async move {
+            let _counted = counted;
             while let Err(error) = this.breaker.guard(this.release(&all)).await {
                 let now = this.now();
                 if error.is_mistake() || now >= expiry {

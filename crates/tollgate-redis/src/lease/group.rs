@@ -5,11 +5,11 @@
 //! soon as nobody holds it or waits for it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use super::batches::Batches;
 use super::drivers::Drivers;
+use super::renewals::Renewals;
 use crate::queue::LimitCounters;
 use crate::script::micros;
 use crate::store::Store;
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOK_EACH: Duration = Duration::from_millis(2);
 const POLL_EACH: Duration = Duration::from_millis(1);
 
-/// The time between two attempts in an outage, for each of them.
+/// The time between two attempts in an outage, for each of them, each lease that is held, and each release.
 const AGAIN_EACH: Duration = Duration::from_micros(100);
 
 /// The longest times. The server keeps a ticket for a minute after it was named.
@@ -50,13 +50,16 @@ pub(super) struct Group {
     pub(super) has_keys: bool,
     pub(super) batches: Arc<Batches>,
     pub(super) drivers: Arc<Drivers>,
+    pub(super) renewals: Renewals,
     pub(super) counters: LimitCounters,
     /// The highest number of a lease or a ticket that the server has given for any of them.
     highest: AtomicU64,
     /// The mean of the last round trips, in microseconds.
     round_trip: AtomicU64,
-    /// The number of semaphores that are waited for.
-    waited: AtomicUsize,
+    /// Each semaphore that is waited for has a reference.
+    pub(super) waited: Arc<()>,
+    /// Each release in the background has a reference.
+    pub(super) releasing: Arc<()>,
 }
 
 impl Group {
@@ -68,10 +71,12 @@ impl Group {
             store,
             options,
             has_keys,
+            renewals: Renewals::default(),
             counters: LimitCounters::default(),
             highest: AtomicU64::new(0),
             round_trip: AtomicU64::new(0),
-            waited: AtomicUsize::new(0),
+            waited: Arc::default(),
+            releasing: Arc::default(),
         })
     }
 
@@ -105,40 +110,38 @@ impl Group {
 
     /// Returns the longest time between two looks.
     pub(super) fn look_interval(&self) -> Duration {
-        self.each(LOOK_EACH).clamp(LOOK, LONGEST_LOOK)
+        times(LOOK_EACH, count(&self.waited)).clamp(LOOK, LONGEST_LOOK)
     }
 
     /// Returns the shortest time between two polls.
     pub(super) fn poll_interval(&self) -> Duration {
-        let poll = self.options.poll;
-        self.each(POLL_EACH).min(LONGEST_LOOK).max(poll)
+        self.options.poll.max(self.paced_poll())
+    }
+
+    /// Returns the shortest time between two polls that the number of semaphores allows.
+    pub(super) fn paced_poll(&self) -> Duration {
+        times(POLL_EACH, count(&self.waited)).min(LONGEST_LOOK)
     }
 
     /// Returns the pause between two attempts after a failure.
     pub(super) fn pause(&self) -> Duration {
         let most = (self.options.ttl / 10).min(Duration::from_millis(100));
-        let most = self.each(AGAIN_EACH).min(LONGEST_AGAIN).max(most);
+        let counts = [
+            count(&self.waited),
+            count(&self.releasing),
+            self.renewals.len(),
+        ];
+        let many = counts.into_iter().max().unwrap_or_default();
+        let most = times(AGAIN_EACH, many).min(LONGEST_AGAIN).max(most);
         most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
-
-    fn each(&self, time: Duration) -> Duration {
-        let waited = self.waited.load(Ordering::Relaxed);
-        time.saturating_mul(u32::try_from(waited).unwrap_or(u32::MAX))
-    }
 }
 
-/// Counts a semaphore that is waited for.
-pub(super) struct Waited(Arc<Group>);
-
-impl Waited {
-    pub(super) fn new(group: &Arc<Group>) -> Self {
-        group.waited.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(group))
-    }
+/// Returns how many references there are beside that of the group.
+fn count(references: &Arc<()>) -> usize {
+    Arc::strong_count(references) - 1
 }
 
-impl Drop for Waited {
-    fn drop(&mut self) {
-        self.0.waited.fetch_sub(1, Ordering::Relaxed);
-    }
+fn times(time: Duration, count: usize) -> Duration {
+    time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }

@@ -85,15 +85,17 @@ impl Looks {
         !has_channel || self.sees_first_version
     }
 
-    /// Returns the time in which the process claims a ticket.
-    pub(super) fn patience(&self, has_channel: bool, poll: Duration) -> Duration {
+    /// Returns the time in which the process claims a ticket. `poll` is the time between two polls, and `paced` the
+    /// part of it that the number of semaphores demands: only for that may it be longer than [`LONGEST`], because
+    /// a process that waits for many is alive, and one that has set a long interval must not delay others.
+    pub(super) fn patience(&self, has_channel: bool, poll: Duration, paced: Duration) -> Duration {
         let trips = 3 * self.round_trip;
-        let time = if self.polls(has_channel) {
-            2 * poll + trips
+        if self.polls(has_channel) {
+            let longest = LONGEST.max(2 * paced + trips);
+            (2 * poll + trips).clamp(SHORTEST, longest)
         } else {
-            trips
-        };
-        time.clamp(SHORTEST, LONGEST)
+            trips.clamp(SHORTEST, LONGEST)
+        }
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
@@ -338,10 +340,27 @@ mod tests {
     #[test]
     fn patience_is_three_round_trips_within_its_bounds() {
         let mut looks = Looks::default();
-        assert_eq!(looks.patience(true, POLL), SHORTEST);
+        let none = Duration::ZERO;
+        assert_eq!(looks.patience(true, POLL, none), SHORTEST);
         looks.round_trip = Duration::from_millis(40);
-        assert_eq!(looks.patience(true, POLL), Duration::from_millis(120));
-        assert_eq!(looks.patience(false, POLL), Duration::from_millis(170));
-        assert_eq!(looks.patience(false, 100 * POLL), LONGEST);
+        assert_eq!(looks.patience(true, POLL, none), Duration::from_millis(120));
+        assert_eq!(
+            looks.patience(false, POLL, none),
+            Duration::from_millis(170)
+        );
+        assert_eq!(looks.patience(false, 100 * POLL, none), LONGEST);
+    }
+
+    #[test]
+    fn patience_of_polls_that_are_paced_has_room_for_two_of_them() {
+        let looks = Looks {
+            round_trip: Duration::from_millis(40),
+            ..Looks::default()
+        };
+        for keys in [600, 1_000, 10_000] {
+            let paced = Duration::from_millis(keys);
+            assert!(looks.patience(false, paced, paced) >= 2 * paced);
+            assert_eq!(looks.patience(true, paced, paced), 3 * looks.round_trip);
+        }
     }
 }

@@ -131,10 +131,10 @@ impl Lease {
             until: Mutex::new(Some(until)),
             ..Held::default()
         });
-        let renewals = &shared.limit.renewals;
+        let renewals = &group.renewals;
         let (number, is_first) = renewals.add(shared, Arc::clone(&held), sent, ttl);
         if is_first {
-            let task = Renewing::new(group, renewals);
+            let task = Renewing::new(group);
             drop(group.store.runtime().spawn(task.run()));
         }
         let held_in = Some((Arc::clone(shared), number));
@@ -144,7 +144,7 @@ impl Lease {
     /// Ends the lease. Returns the call that returns the permits, unless they are lost or returned.
     fn end(&mut self) -> Option<Detached<()>> {
         let (shared, number) = self.held_in.take()?;
-        if !shared.limit.renewals.remove(number) {
+        if !shared.limit.group.renewals.remove(number) {
             return None;
         }
         let store = shared.store.clone();
@@ -154,6 +154,8 @@ impl Lease {
 
     /// Returns the fencing number: of two leases under a key, the later grant has the greater
     /// number. A resource can reject a number that is less than one it has seen.
+    ///
+    /// Numbers of different keys are not comparable: see [`Keyed`](crate::Keyed#semaphores).
     ///
     /// The number keeps rising after a loss of the server's data, because it is never less than the
     /// microsecond of the server's clock. A semaphore also sends the highest number that it and its clones have

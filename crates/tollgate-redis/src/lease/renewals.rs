@@ -1,9 +1,11 @@
 //! [`Renewals`]: renews the leases of a semaphore, or of those of all keys, many in one call.
 //!
-//! 1. One task of the store's runtime renews all leases of a [group](super::group). It ends when there are none.
+//! 1. One task of the store's runtime renews all leases of a [group](super::group). It ends when there are none, and has
+//!    the calls of each semaphore as a future of its own, so a key whose node hangs delays no other.
 //! 2. A lease is due when about half of its ttl has passed, at a random time, so that the processes of a
 //!    fleet do not all renew at once. A step renews also those that are due soon after; together as many as a
 //!    [request](super::batches) has, which takes the server less than a millisecond, so that nobody else waits.
+//!    After a failure a lease is due after a pause, behind all that are due now.
 //! 3. A call holds the lock `renewing` of its leases, and a release waits for it. So no renewal comes after the
 //!    release.
 //! 4. A lease is lost when its time is over, also during a call; when the server does not have it any more; and
@@ -11,14 +13,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::{Future, poll_fn};
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, OwnedMutexGuard};
-use tokio::task::JoinSet;
 
 use super::batches::{MOST_UNITS, UNITS_OF_A_CALL};
 use super::boot_instant::BootInstant;
@@ -27,8 +30,10 @@ use super::state::Shared;
 use super::{Held, held_for};
 use crate::sync::{Mutex, lock};
 
-/// The maximum number of steps at once: enough for a server far away, and less than a deadline of its work.
-const MOST_CALLS: usize = 8;
+/// The maximum number of leases that are renewed at once, so that other calls of their slot wait for at most some
+/// hundred requests; and that in a cluster, where calls that a node does not answer hold back no other slot.
+const MOST_RENEWED: usize = 1_024;
+const MOST_RENEWED_OF_CLUSTER: usize = 16_384;
 
 /// The time until a lease that could not be locked is looked at again.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -106,9 +111,9 @@ impl State {
         self.sleeps.is_some_and(|sleeps| next < sleeps)
     }
 
-    /// Returns what to do next. `soon` is how long before its time a lease is renewed together with others; without
-    /// it, none is renewed now.
-    fn next(&mut self, now: BootInstant, soon: Option<Duration>) -> Step {
+    /// Returns what to do next. `soon` is how long before its time a lease is renewed together with others; `most`
+    /// is the number of leases that may be renewed at once.
+    fn next(&mut self, now: BootInstant, soon: Duration, most: usize) -> Step {
         self.sleeps = None;
         let Some(&(end, number)) = self.ends.first() else {
             self.is_running = false;
@@ -119,14 +124,17 @@ impl State {
         {
             return Step::Lost(shared, held);
         }
-        let first = self.due.first().filter(|_| soon.is_some());
+        let renewed = self.leases.len() - self.due.len();
+        let room = most.saturating_sub(renewed);
+        let first = self.due.first().filter(|_| room > 0);
         let first = first.map_or(end, |(due, _)| end.min(*due));
         if first > now {
             self.sleeps = Some(first);
             return Step::Sleep(first);
         }
-        let latest = now + soon.unwrap_or_default();
-        let due = self.due.iter().take_while(|(due, _)| *due <= latest);
+        let due = self.due.iter().take_while(|(due, _)| *due <= now + soon);
+        // Each has at least one unit.
+        let due = due.take(MOST_UNITS.min(room));
         let due: Vec<_> = due.map(|(_, number)| *number).collect();
         let (mut batch, mut places, mut units) = (Batch::new(), HashMap::new(), 0);
         for number in due {
@@ -183,6 +191,11 @@ impl Renewals {
         (number, !std::mem::replace(&mut state.is_running, true))
     }
 
+    /// Returns the number of leases that are held.
+    pub(super) fn len(&self) -> usize {
+        lock(&self.state).leases.len()
+    }
+
     /// Removes a lease, to release it. Returns whether it was not lost before.
     pub(super) fn remove(&self, number: u64) -> bool {
         lock(&self.state).remove(number).is_some()
@@ -198,37 +211,40 @@ impl Renewals {
 /// The task of a group. When it is dropped before its end, no lease is renewed any more.
 pub(super) struct Renewing {
     group: Arc<Group>,
-    renewals: Arc<Renewals>,
     is_done: bool,
 }
 
 impl Renewing {
-    pub(super) fn new(group: &Arc<Group>, renewals: &Arc<Renewals>) -> Self {
+    pub(super) fn new(group: &Arc<Group>) -> Self {
         Self {
             group: Arc::clone(group),
-            renewals: Arc::clone(renewals),
             is_done: false,
         }
     }
 
     pub(super) async fn run(mut self) {
-        let (renewals, ttl) = (&self.renewals, self.group.options.ttl);
-        let time = self.group.store.time();
-        let mut calls = JoinSet::new();
+        let group = Arc::clone(&self.group);
+        let (renewals, time, ttl) = (&group.renewals, group.store.time(), group.options.ttl);
+        let most = if group.store.is_cluster() {
+            MOST_RENEWED_OF_CLUSTER
+        } else {
+            MOST_RENEWED
+        };
+        let mut calls = FuturesUnordered::new();
         loop {
-            let soon = (calls.len() < MOST_CALLS).then_some(ttl / 30);
             let now = BootInstant::by(time);
-            let step = lock(&renewals.state).next(now, soon);
+            let step = lock(&renewals.state).next(now, ttl / 30, most);
             match step {
                 Step::End => break,
                 Step::Sleep(at) => {
                     let mut earlier = pin!(renewals.earlier.notified());
-                    let woken = poll_fn(|cx| {
-                        let is_done = matches!(calls.poll_join_next(cx), Poll::Ready(Some(_)));
-                        if is_done {
+                    let woken = poll_fn(|context| {
+                        // Those that are new share requests.
+                        let _gathering = group.batches.gather();
+                        if poll_all(&mut calls, context) {
                             Poll::Ready(())
                         } else {
-                            earlier.as_mut().poll(cx)
+                            earlier.as_mut().poll(context)
                         }
                     });
                     // What is to be done is decided anew, whatever the reason.
@@ -237,14 +253,27 @@ impl Renewing {
                 }
                 Step::Lost(shared, held) => lost(&shared, &held),
                 Step::Renew(batch) => {
-                    calls.spawn(renew_all(Arc::clone(&self.group), batch));
+                    // The leases of one step stay together.
+                    let next = now + half(ttl);
+                    let each = batch.into_iter().map(|of_one| renew(of_one, now, next));
+                    // After a panic the leases of that call are lost in time.
+                    calls.extend(each.map(|call| AssertUnwindSafe(call).catch_unwind()));
                 }
             }
-            while calls.try_join_next().is_some() {}
         }
-        // Another task may run by now.
+        // Another task may run by now. A release waits for a renewal that is under way.
         self.is_done = true;
+        while calls.next().await.is_some() {}
     }
+}
+
+/// Polls the calls that are woken. Returns whether one has ended.
+fn poll_all(calls: &mut FuturesUnordered<impl Future>, context: &mut Context<'_>) -> bool {
+    let mut has_ended = false;
+    while let Poll::Ready(Some(_)) = calls.poll_next_unpin(context) {
+        has_ended = true;
+    }
+    has_ended
 }
 
 impl Drop for Renewing {
@@ -252,7 +281,7 @@ impl Drop for Renewing {
         if self.is_done {
             return;
         }
-        let state = &mut *lock(&self.renewals.state);
+        let state = &mut *lock(&self.group.renewals.state);
         state.is_running = false;
         // Their holders release them, and learn that there is no runtime.
         for entry in state.leases.values() {
@@ -261,26 +290,12 @@ impl Drop for Renewing {
     }
 }
 
-/// Renews the leases of one step.
-async fn renew_all(group: Arc<Group>, batch: Batch) {
-    // The leases of one step stay together.
-    let sent = BootInstant::by(group.store.time());
-    let next = sent + half(group.options.ttl);
-    let each = batch.into_iter().map(|of_one| renew(of_one, sent, next));
-    let mut all = pin!(join_all(each));
-    poll_fn(|context| {
-        let _gathering = group.batches.gather();
-        all.as_mut().poll(context)
-    })
-    .await;
-}
-
 /// Renews the leases of one semaphore, at `sent`, and again at `next`.
 async fn renew(of_one: OfOne, sent: BootInstant, next: BootInstant) {
     let OfOne { shared, leases } = of_one;
     let group = &shared.limit.group;
     let time = group.store.time();
-    let (renewals, ttl) = (&shared.limit.renewals, group.options.ttl);
+    let (renewals, ttl) = (&group.renewals, group.options.ttl);
     let all: Vec<_> = leases.iter().map(|(_, held, _)| Arc::clone(held)).collect();
     let answer = shared.renew(&all).await;
     for (index, (number, held, renewing)) in leases.into_iter().enumerate() {
@@ -295,7 +310,10 @@ async fn renew(of_one: OfOne, sent: BootInstant, next: BootInstant) {
                     lost(&shared, &held);
                 }
             }
-            Err(_) => renewals.set_due(number, BootInstant::by(time) + group.pause()),
+            Err(_) => {
+                let pause = group.pause().min(ttl / 10);
+                renewals.set_due(number, BootInstant::by(time) + pause);
+            }
         }
     }
 }
@@ -320,6 +338,7 @@ mod tests {
     use crate::lease::state::Request;
 
     const TTL: Duration = Duration::from_secs(30);
+    const MOST: usize = 1_000;
 
     /// Creates the semaphores of two keys.
     fn two() -> [Arc<Shared>; 2] {
@@ -363,17 +382,18 @@ mod tests {
         }
         let mut state = lock(&renewals.state);
         let second = Duration::from_secs(1);
-        let soon = Some(second);
+        let soon = second;
         for (number, seconds) in [(1, 1), (2, 2), (3, 2), (4, 3), (5, 4)] {
             state.set(number, Some(now + seconds * second));
         }
-        assert!(matches!(state.next(now, soon), Step::Sleep(at) if at == now + second));
-        assert!(matches!(state.next(now + second, None), Step::Sleep(at) if at == now + TTL));
-        assert_eq!(batch(state.next(now + second, soon)), [1, 2]);
+        assert!(matches!(state.next(now, soon, MOST), Step::Sleep(at) if at == now + second));
+        assert_eq!(batch(state.next(now + second, soon, MOST)), [1, 2]);
         // They are not renewed again before there is a reply.
-        assert_eq!(batch(state.next(now + 2 * second, soon)), [3, 4]);
-        assert_eq!(batch(state.next(now + 4 * second, soon)), [5]);
-        assert!(matches!(state.next(now + 5 * second, soon), Step::Sleep(at) if at == now + TTL));
+        assert_eq!(batch(state.next(now + 2 * second, soon, MOST)), [3, 4]);
+        assert_eq!(batch(state.next(now + 4 * second, soon, MOST)), [5]);
+        assert!(
+            matches!(state.next(now + 5 * second, soon, MOST), Step::Sleep(at) if at == now + TTL)
+        );
     }
 
     #[test]
@@ -389,8 +409,49 @@ mod tests {
             state.set(number, Some(now));
         }
         // 10 units for each of the two semaphores, 100 for the permits of one and 7 of the other.
-        assert_eq!(batch(state.next(now, Some(TTL))), [1, 2, 3]);
-        assert_eq!(batch(state.next(now, Some(TTL))), [4, 5]);
+        assert_eq!(batch(state.next(now, TTL, MOST)), [1, 2, 3]);
+        assert_eq!(batch(state.next(now, TTL, MOST)), [4, 5]);
+    }
+
+    #[test]
+    fn next_while_calls_hang_renews_others_up_to_a_number() {
+        let (renewals, now) = (Renewals::default(), BootInstant::now());
+        let [one, other] = two();
+        for number in 0..1_000 {
+            let shared = if number < 900 { &one } else { &other };
+            renewals.add(shared, lease(1, now + TTL), now, TTL);
+        }
+        let mut state = lock(&renewals.state);
+        for number in 1..=1_000 {
+            state.set(number, Some(now));
+        }
+        // None of these calls ends.
+        let mut renewed = Vec::new();
+        while renewed.len() < 970 {
+            renewed.extend(batch(state.next(now, TTL, 970)));
+        }
+        assert_eq!(renewed, (1..=970).collect::<Vec<_>>());
+        assert!(matches!(state.next(now, TTL, 970), Step::Sleep(at) if at == now + TTL));
+        // One fails, and is due behind the others.
+        state.set(7, Some(now + AGAIN));
+        assert_eq!(batch(state.next(now + AGAIN, TTL, 970)), [971]);
+    }
+
+    #[test]
+    fn pause_of_many_leases_or_releases_is_longer() {
+        let [one, _] = two();
+        let group = &one.limit.group;
+        let shortest = Duration::from_millis(50);
+        assert!(group.pause() <= 2 * shortest);
+        let releases: Vec<_> = (0..5_000).map(|_| Arc::clone(&group.releasing)).collect();
+        assert!(group.pause() >= 5 * shortest);
+        drop(releases);
+        assert!(group.pause() <= 2 * shortest);
+        let now = BootInstant::now();
+        for _ in 0..5_000 {
+            group.renewals.add(&one, lease(1, now + TTL), now, TTL);
+        }
+        assert!(group.pause() >= 5 * shortest);
     }
 
     #[test]
@@ -402,11 +463,11 @@ mod tests {
         renewals.add(one, lease(1, now + 2 * TTL), now, TTL);
         assert!(renewals.remove(1) && !renewals.remove(1));
         let mut state = lock(&renewals.state);
-        assert!(matches!(state.next(now + TTL, Some(TTL)), Step::Lost(..)));
-        assert_eq!(batch(state.next(now + TTL, Some(TTL))), [3]);
+        assert!(matches!(state.next(now + TTL, TTL, MOST), Step::Lost(..)));
+        assert_eq!(batch(state.next(now + TTL, TTL, MOST)), [3]);
         // Also while it is being renewed.
-        assert!(matches!(state.next(now + 2 * TTL, None), Step::Lost(..)));
-        assert!(matches!(state.next(now + 2 * TTL, Some(TTL)), Step::End));
+        assert!(matches!(state.next(now + 2 * TTL, TTL, 0), Step::Lost(..)));
+        assert!(matches!(state.next(now + 2 * TTL, TTL, MOST), Step::End));
         drop(state);
         // Another task is needed.
         assert_eq!(renewals.add(one, lease(1, now + TTL), now, TTL), (4, true));
@@ -419,8 +480,8 @@ mod tests {
         renewals.add(one, lease(1, now + TTL), now, TTL);
         let mut state = lock(&renewals.state);
         state.set(1, None);
-        let soon = Some(Duration::ZERO);
-        assert!(matches!(state.next(now, soon), Step::Sleep(at) if at == now + TTL));
+        let soon = Duration::ZERO;
+        assert!(matches!(state.next(now, soon, MOST), Step::Sleep(at) if at == now + TTL));
         assert!(!state.set(1, None) && state.set(1, Some(now + TTL / 2)));
     }
 }

@@ -12,7 +12,6 @@ use tollgate::{AcquireError, Throttle};
 use super::Lease;
 use super::group::{Group, Options};
 use super::looks::Looks;
-use super::renewals::Renewals;
 use super::state::{LeaseState, Leases, Shared, process};
 use crate::error::StoreError;
 use crate::keys;
@@ -137,15 +136,10 @@ impl Semaphore {
         };
         let keys = keys::Semaphore::new(&name.into(), store.is_cluster());
         let group = Group::new(store.clone(), options, false);
-        Self::made(&group, Arc::default(), Arc::new(keys), permits)
+        Self::made(&group, Arc::new(keys), permits)
     }
 
-    fn made(
-        group: &Arc<Group>,
-        renewals: Arc<Renewals>,
-        keys: Arc<keys::Semaphore>,
-        permits: usize,
-    ) -> Self {
+    fn made(group: &Arc<Group>, keys: Arc<keys::Semaphore>, permits: usize) -> Self {
         let state = LeaseState {
             permits,
             looks: Looks::new(group.round_trip()),
@@ -155,7 +149,6 @@ impl Semaphore {
             keys,
             process: process(),
             group: Arc::clone(group),
-            renewals,
         };
         Self {
             shared: Arc::new(Shared::new(group.store.clone(), limit, state)),
@@ -167,26 +160,20 @@ impl Semaphore {
         let mut options = group.options;
         change(&mut options);
         let group = Group::new(group.store.clone(), options, group.has_keys);
-        Self::made(&group, Arc::default(), Arc::clone(keys), self.permits())
+        Self::made(&group, Arc::clone(keys), self.permits())
     }
 
     /// Returns a semaphore with the same options and permits, whose keys share their calls and tasks.
     pub(crate) fn of_keys(&self) -> Self {
         let Leases { keys, group, .. } = &self.shared.limit;
         let group = Group::new(group.store.clone(), group.options, true);
-        Self::made(&group, Arc::default(), Arc::clone(keys), self.permits())
+        Self::made(&group, Arc::clone(keys), self.permits())
     }
 
     /// Returns the semaphore of a key, if this one was [made for keys](Self::of_keys).
     pub(crate) fn of_key(&self, key: &str) -> Self {
-        let Leases {
-            keys,
-            group,
-            renewals,
-            ..
-        } = &self.shared.limit;
-        let (renewals, keys) = (Arc::clone(renewals), Arc::new(keys.of_key(key)));
-        Self::made(group, renewals, keys, self.permits())
+        let Leases { keys, group, .. } = &self.shared.limit;
+        Self::made(group, Arc::new(keys.of_key(key)), self.permits())
     }
 
     #[cfg(test)]
@@ -205,7 +192,7 @@ impl Semaphore {
     }
 
     /// Sets how long a lease lasts without renewal, 10 seconds by default. A lease is renewed when
-    /// half of that has passed, with up to 127 other permits of this process in one call, so the
+    /// half of that has passed, with up to 117 other permits of this process in one call, so the
     /// [deadline](Store::deadline) of a call should be much shorter. All semaphores with the name must have the
     /// same ttl.
     ///
@@ -383,8 +370,8 @@ impl Semaphore {
         self.shared.state().queue.len()
     }
 
-    /// Returns what this semaphore and its clones have done. A snapshot; with the feature `metrics`,
-    /// `LimitStatistics::record` reports it.
+    /// Returns what this semaphore and its clones have done; that of a key, what those of all keys of its
+    /// [`Keyed`](crate::Keyed) have done. A snapshot; with the feature `metrics`, `LimitStatistics::record` reports it.
     pub fn statistics(&self) -> LimitStatistics {
         self.shared.limit.group.counters.snapshot()
     }

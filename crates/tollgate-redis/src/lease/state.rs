@@ -20,9 +20,8 @@ use tollgate::{AcquireError, ErrorKind};
 
 use super::Lease;
 use super::boot_instant::BootInstant;
-use super::group::{Group, Waited};
+use super::group::Group;
 use super::looks::{Asked, Looks};
-use super::renewals::Renewals;
 use crate::error::StoreError;
 use crate::keys;
 use crate::queue::{self, Limit, Next, Running, Wait, Waiter};
@@ -45,8 +44,6 @@ pub(super) struct Leases {
     /// The name of this process in the line of the semaphore, with which the ids of its leases begin.
     pub(super) process: String,
     pub(super) group: Arc<Group>,
-    /// Of all leases of the group.
-    pub(super) renewals: Arc<Renewals>,
 }
 
 #[derive(Default)]
@@ -59,8 +56,8 @@ pub(super) struct LeaseState {
     pub(super) listening: Option<Listening>,
     /// After a failure nothing is sent before this time.
     pub(super) pause: Option<Instant>,
-    /// While somebody waits.
-    pub(super) waited: Option<Waited>,
+    /// Counts this semaphore in the group while somebody waits.
+    pub(super) waited: Option<Arc<()>>,
 }
 
 /// The request of a waiter: for a lease, and meanwhile for a ticket.
@@ -154,7 +151,7 @@ impl Limit for Leases {
             own.waited = None;
             return Next::End;
         }
-        let waited = || Waited::new(&shared.limit.group);
+        let waited = || Arc::clone(&shared.limit.group.waited);
         own.waited.get_or_insert_with(waited);
         if let Some(until) = own.pause.filter(|until| now < *until) {
             return Next::Sleep(until);
