@@ -2,7 +2,8 @@
 //!
 //! 1. A driver that waits, for a message or a time, is here, so a key that is waited for has no task.
 //! 2. The task ends when there are no drivers, and the next driver starts another one.
-//! 3. Drivers that are woken together make their calls together, in [batches](super::batches).
+//! 3. Drivers of keys that are woken together make their calls together, in [batches](super::batches). A semaphore
+//!    without keys makes its call at once.
 //! 4. A driver that panics ends alone. When the task is dropped with its runtime, so are all drivers.
 
 use std::future::{Future, poll_fn};

@@ -40,7 +40,7 @@ use crate::store::Store;
 /// waiters have tickets; the others stand behind them.
 ///
 /// A process that is told to claim a lease has three of its round trips for that, at least 50 milliseconds and
-/// at most a second. If it does not claim, or no message can reach it, all its waiters lose their places, and
+/// at most a second; longer only if it polls for [many keys](crate::Keyed#semaphores). If it does not claim, or no message can reach it, all its waiters lose their places, and
 /// the next process is served. So a process that was killed or stopped delays the others once. A process that
 /// was only slow gets its places back with its next request. If the semaphores of several processes have
 /// different numbers of permits, a waiter whose own number is too small is passed after it has stood in front

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance, sleep};
 use tollgate::ErrorKind;
-use tollgate_redis::{Semaphore, Store};
+use tollgate_redis::{Keyed, Semaphore, Store};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -82,5 +82,59 @@ async fn acquire_of_many_permits_and_available_count_them() -> Result<(), Box<dy
     drop(lease);
     sleep(SECOND).await;
     assert_eq!(semaphore.available().await?, 5);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_of_keys_that_are_renewed_waits_for_each_release()
+-> Result<(), Box<dyn std::error::Error>> {
+    let store = Store::in_memory();
+    let [holder, other] = [(); 2].map(|()| {
+        let one = Semaphore::new(&store, "imports", 1).ttl(10 * SECOND);
+        Keyed::new(one, 1_000)
+    });
+    let begin = Instant::now();
+    let mut tasks = Vec::new();
+    for number in 0..50_u32 {
+        let key = number.to_string();
+        let held = holder.key(&key).acquire().await?;
+        let next = other.key(&key).acquire();
+        // Up to ten ttls, so nobody gets a lease that is not renewed.
+        let until = begin + (number + 1) * 2 * SECOND;
+        tasks.push(tokio::spawn(async move {
+            tokio::time::sleep_until(until).await;
+            assert!(!held.is_lost());
+            held.release().await
+        }));
+        tasks.push(tokio::spawn(async move {
+            let lease = next.await.unwrap();
+            assert_eq!(Instant::now(), until, "{number}");
+            lease.release().await
+        }));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_of_keys_after_the_ttl_of_a_holder_that_stood_still_gets_each()
+-> Result<(), Box<dyn std::error::Error>> {
+    let store = Store::in_memory();
+    let one = || Semaphore::new(&store, "imports", 1).ttl(10 * SECOND);
+    let [holder, other] = [one, one].map(|one| Keyed::new(one(), 1_000));
+    let keys: Vec<_> = (0..50).map(|number| number.to_string()).collect();
+    let mut held = Vec::new();
+    for key in &keys {
+        held.push(holder.key(key).acquire().await?);
+    }
+    advance(10 * SECOND).await;
+    for (key, lost) in keys.iter().zip(&held) {
+        assert!(lost.is_lost());
+        let next = other.key(key).acquire().await?;
+        assert!(next.fencing() > lost.fencing());
+        lost.token().cancelled().await;
+    }
     Ok(())
 }
