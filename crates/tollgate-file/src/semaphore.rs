@@ -203,8 +203,9 @@ impl FileSemaphore {
 
     /// Acquires a permit if one is free and nobody waits. It makes some system calls for each permit, and never
     /// blocks. If a process waits, it takes only a permit that was returned more than a second ago, or whose holder was
-    /// killed: waiters look for permits several times a second, so they are probably
-    /// [stopped](Self#when-a-process-is-stopped).
+    /// killed: waiters look for permits several times a second, so those of a permit that is free for so long are
+    /// probably [stopped](Self#when-a-process-is-stopped). A process that is interrupted in the microseconds in which it
+    /// looks for waiters counts as one.
     ///
     /// # Errors
     ///
@@ -270,20 +271,16 @@ impl Shared {
         }
     }
 
-    /// Finds out whether others wait. Nobody else holds the exclusive lock for long, but two newcomers may meet.
+    /// Finds out whether others wait, and if so, tells them that this caller waits, too.
     fn others(&self) -> Result<Others, FileError> {
-        let found = briefly(&self.line.clock, || {
-            if let Attempt::Locked(file) = locked::lock(&self.waiters)? {
-                let _ = file.unlock();
-                return Ok(Some(Others::None));
-            }
-            let waits = wait_in(&self.waiters)?;
-            Ok(waits.map(|waits| Others::Wait(Some(waits))))
-        })?;
-        Ok(found.unwrap_or(Others::Wait(None)))
+        Ok(if self.others_wait()? {
+            Others::Wait(wait_in(&self.waiters)?)
+        } else {
+            Others::None
+        })
     }
 
-    /// Finds out whether others wait, without waiting itself. Another newcomer holds the lock for microseconds.
+    /// Finds out whether others wait. Another newcomer has the lock for microseconds.
     fn others_wait(&self) -> Result<bool, FileError> {
         let nobody = briefly(&self.line.clock, || {
             Ok(match locked::lock(&self.waiters)? {
