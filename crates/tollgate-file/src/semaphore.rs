@@ -284,7 +284,10 @@ impl Shared {
     fn others_wait(&self) -> Result<bool, FileError> {
         let nobody = briefly(&self.line.clock, || {
             Ok(match locked::lock(&self.waiters)? {
-                Attempt::Locked(file) => Some(drop(file.unlock())),
+                Attempt::Locked(file) => {
+                    let _ = file.unlock();
+                    Some(())
+                }
                 Attempt::Busy(_) => None,
             })
         })?;
