@@ -57,6 +57,12 @@ def compiles(folder, name, *how):
     return subprocess.run(['coqc', '-q', *how, f'{name}.v'], cwd=folder, capture_output=True, preexec_fn=limit).returncode == 0
 
 
+def required(source, file):
+    """The files whose statements a file needs, in the order in which they need each other."""
+    line = re.search(r'^Require Import Machine Code\b.*', (source / f'{file}.v').read_text(), re.M)[0]
+    return [other for other in FILES if re.search(rf'\b{other}\b', line)]
+
+
 def refuted_by(source, code, first):
     """The file whose proofs fail for this code, if any."""
     with tempfile.TemporaryDirectory() as folder:
@@ -65,10 +71,16 @@ def refuted_by(source, code, first):
         (pathlib.Path(folder) / 'Code.v').write_text(code)
         if not compiles(folder, 'Code'):
             sys.exit('this is no program')
-        # The statements of all files first, without the proofs; then the proofs of any file by themselves.
-        if not all(compiles(folder, file, '-vos') for file in FILES):
-            sys.exit('the statements are not understood any more')
-        return next((file for file in [first, *FILES] if not compiles(folder, file, '-vok')), None)
+        stated = set()
+        for file in dict.fromkeys([first, *FILES]):
+            # The statements that it needs, without their proofs; then its own proofs by themselves.
+            for other in [*required(source, file), file]:
+                if other not in stated and not compiles(folder, other, '-vos'):
+                    sys.exit('the statements are not understood any more')
+                stated.add(other)
+            if not compiles(folder, file, '-vok'):
+                return file
+        return None
 
 
 def main():

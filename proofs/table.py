@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Checks that proofs/README.md has a row for each sentence under *What it guarantees* and for each row of the guarantees
-page, and no other row; that each row has a label that we know; and that the statement which it names exists.
+page, and no other row; that each row has a label that we know; that the statement which it names exists; and that each
+lemma of proofs/coq has a sentence above it.
 
 A sentence's id is its paragraph and its number, such as `exactness-2`, or `beside-1` outside the bullets; a row's id is its section and its name. The
 third column has a digest of the words, so whoever changes them looks at the row again. `--write` renews the digests.
 `--theorems` prints a file of Coq that asks what each theorem of the table assumes.
 """
+import glob
 import hashlib
 import os
 import re
@@ -68,6 +70,17 @@ def exists(statement):
     return bool(name) and bool(re.search(defined, text) or f"'{name}'" in text or f'#![{name}]' in text)
 
 
+def without_sentence():
+    """The lemmas of proofs/coq that no comment precedes."""
+    for path in sorted(glob.glob('proofs/coq/*.v')):
+        with open(path) as file:
+            lines = ['', *file.read().splitlines()]
+        for before, line in zip(lines, lines[1:]):
+            lemma = re.match(r'(?:Lemma|Theorem) (\w+)', line)
+            if lemma and not before.endswith('*)'):
+                yield f'{path}: no sentence says what {lemma[1]} shows'
+
+
 def theorems():
     """A file of Coq that prints the assumptions of all theorems of the table."""
     with open(TABLE) as file:
@@ -104,6 +117,7 @@ def main():
         if label != "another's document" and not named:
             errors.append(f'{name}: no statement is named')
         errors += [f'{name}: there is no {it}' for it in named if not exists(it)]
+    errors += without_sentence()
     errors += [f'{name} has no row: {text[:60]}' for name, text in wanted.items() if name not in rows]
     if '--write' in sys.argv:
         with open(TABLE, 'w') as file:

@@ -58,7 +58,8 @@
 //!
 //! - [The guide](guide) has a table of all throttles, and a page with a program for each task.
 //! - [Basics](guide::basics) explains waiting, errors, composition, generic code and the Cargo features.
-//! - [Guarantees](guarantees) compares what the throttles promise.
+//! - [Guarantees](guarantees) compares what the throttles promise. For each promise, `proofs/README.md` in the
+//!   repository says what holds it: a theorem, a model, loom, the compiler, tests, or another document.
 //! - [Coming from another crate](migrate) maps the API of tokio, governor, tower and others.
 //! - [Testing](guide::test_code_that_waits): a limiter on the system clock waits in real time even while
 //!   tokio's time is paused, and this page shows the clocks for tests.

@@ -10,16 +10,20 @@ Lemma wrap_in : forall t x, least t <= x <= greatest t -> wrap t x = x.
 Proof.
   intros t x H. unfold wrap. destruct (fits t x); [reflexivity|]. rewrite Z.mod_small; lia.
 Qed.
+(* An unsigned number wraps to its remainder. *)
 Lemma wrap_is_mod : forall x, 0 <= x -> wrap u64 x = x mod 2 ^ 64.
 Proof.
   intros x H. unfold wrap, fits. cbn [least greatest u64]. destruct ((0 <=? x) && (x <=? 18446744073709551615)) eqn:F.
   - apply andb_true_iff in F. destruct F as [_ F]. apply Z.leb_le in F. symmetry. apply Z.mod_small. lia.
   - rewrite Z.sub_0_r, Z.add_0_r. reflexivity.
 Qed.
+(* A number that fits into a u64 does not wrap. *)
 Lemma wrap_u64 : forall x, 0 <= x < 2 ^ 64 -> wrap u64 x = x.
 Proof. intros x H. apply wrap_in. cbn [least greatest u64]. lia. Qed.
+(* A number that fits into a u128 does not wrap. *)
 Lemma wrap_u128 : forall x, 0 <= x < 2 ^ 128 -> wrap u128 x = x.
 Proof. intros x H. apply wrap_in. cbn [least greatest u128]. lia. Qed.
+(* A number that fits into an i64 does not wrap. *)
 Lemma wrap_i64 : forall x, - 2 ^ 63 <= x < 2 ^ 63 -> wrap i64 x = x.
 Proof. intros x H. apply wrap_in. cbn [least greatest i64]. lia. Qed.
 (* No check fails for a result that is in its type. *)
@@ -28,10 +32,13 @@ Proof.
   intros t x H. unfold checked. rewrite wrap_in by exact H. f_equal. apply negb_false_iff. unfold fits.
   apply andb_true_iff; split; apply Z.leb_le; lia.
 Qed.
+(* The check of a u64 does not fail for a number that fits. *)
 Lemma checked_u64 : forall x, 0 <= x < 2 ^ 64 -> checked u64 x = (x, false).
 Proof. intros x H. apply checked_in. cbn [least greatest u64]. lia. Qed.
+(* The check of a u128 does not fail for a number that fits. *)
 Lemma checked_u128 : forall x, 0 <= x < 2 ^ 128 -> checked u128 x = (x, false).
 Proof. intros x H. apply checked_in. cbn [least greatest u128]. lia. Qed.
+(* The check of an i64 does not fail for a number that fits. *)
 Lemma checked_i64 : forall x, - 2 ^ 63 <= x < 2 ^ 63 -> checked i64 x = (x, false).
 Proof. intros x H. apply checked_in. cbn [least greatest i64]. lia. Qed.
 

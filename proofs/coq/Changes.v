@@ -240,14 +240,19 @@ Qed.
 
 (* Fractions with a denominator above 0. *)
 Definition frac (a d : Z) : Q := a # Z.to_pos d.
+(* Fractions are compared by the products across. *)
 Lemma frac_le : forall a d b e, 0 < d -> 0 < e -> (frac a d <= frac b e)%Q <-> a * e <= b * d.
 Proof. intros a d b e Hd He. unfold frac, Qle. cbn [Qnum Qden]. rewrite !Z2Pos.id by lia. reflexivity. Qed.
+(* The same for strictly less. *)
 Lemma frac_lt : forall a d b e, 0 < d -> 0 < e -> (frac a d < frac b e)%Q <-> a * e < b * d.
 Proof. intros a d b e Hd He. unfold frac, Qlt. cbn [Qnum Qden]. rewrite !Z2Pos.id by lia. reflexivity. Qed.
+(* Fractions with one denominator are added by their numerators. *)
 Lemma frac_plus : forall a b d, 0 < d -> (frac (a + b) d == frac a d + frac b d)%Q.
 Proof. intros a b d Hd. unfold frac, Qeq, Qplus. cbn [Qnum Qden]. rewrite ?Pos2Z.inj_mul. ring. Qed.
+(* A whole factor of the numerator is one of the fraction. *)
 Lemma frac_times : forall a b d, 0 < d -> (frac (a * b) d == inject_Z a * frac b d)%Q.
 Proof. intros a b d Hd. unfold frac, Qeq, Qmult, inject_Z. cbn [Qnum Qden]. rewrite ?Pos2Z.inj_mul. ring. Qed.
+(* A multiple of the denominator is a whole number. *)
 Lemma frac_whole : forall a d, 0 < d -> (frac (d * a) d == inject_Z a)%Q.
 Proof. intros a d Hd. unfold frac, Qeq, inject_Z. cbn [Qnum Qden]. rewrite Z2Pos.id by lia. ring. Qed.
 
@@ -267,6 +272,7 @@ Proof.
   { rewrite frac_lt by lia. unfold U. replace (t' * (K c p * c)) with (t' * c * K c p) by ring. reflexivity. }
   rewrite <- E, frac_times by lia. split; intro; lra.
 Qed.
+(* The level is at most b tokens, if the backlog ends at most b tokens after the tick. *)
 Lemma level_at_most : forall c p tat t b, 1 <= c -> 1 <= p ->
   tat * p <= t * U c p + K c p * b * p -> (level c p tat t <= inject_Z b)%Q.
 Proof.
@@ -388,9 +394,11 @@ Qed.
 (* The difference of two ticks times a rate. *)
 Lemma ticks : forall (x : Q) (a b : Z), (x * inject_Z (a - b) == inject_Z a * x - inject_Z b * x)%Q.
 Proof. intros x a b. unfold Z.sub. rewrite inject_Z_plus, inject_Z_opp. ring. Qed.
+(* A rate is not negative. *)
 Lemma rate_is_positive : forall c p, 1 <= c -> 1 <= p -> (0 <= rate c p)%Q.
 Proof. intros c p Hc Hp. unfold rate, frac, Qle. cbn [Qnum Qden]. lia. Qed.
 
+(* Each event keeps what holds between calls. *)
 Lemma event_keeps : forall t1 t2 r most w x, 0 <= most -> 0 <= t1 <= t2 -> kept t1 t2 r most w -> within r most w ->
   within r most x -> event t1 t2 w x -> kept t1 t2 r most x.
 Proof.
@@ -453,6 +461,8 @@ Inductive all_within (t1 t2 : Z) (r : Q) (most : Z) : world -> world -> Prop :=
   | NoneWithin : forall w, within r most w -> all_within t1 t2 r most w w
   | MoreWithin : forall w x y, all_within t1 t2 r most w x -> event t1 t2 x y -> within r most y ->
       all_within t1 t2 r most w y.
+(* Any calls between any changes admit, at ticks from t1 to t2, less than the largest burst and the largest rate
+   times the interval and a nanosecond. *)
 Theorem keep_spent_bound : forall t1 t2 r most w x, 0 <= most -> 0 <= t1 <= t2 -> (0 < r)%Q ->
   (taken w == 0)%Q -> (beside w == 0)%Q -> all_within t1 t2 r most w x ->
   (taken x < inject_Z most + r * inject_Z (t2 - t1 + 1))%Q.
@@ -485,6 +495,7 @@ Proof.
   rewrite <- Un in D. split; [reflexivity|]. split; [lia|].
   apply (Z.mul_le_mono_nonneg_r _ _ p) in F; [|lia]. lia.
 Qed.
+(* A late grant begins within the nanosecond of its tick, as the event of a grant assumes. *)
 Theorem a_grant_is_such_an_admission : forall c p b P tat t start, is_valid c p b -> are_of P c p b -> in_time c p t ->
   tat_grant_start tat P t = Some start -> (t - 1) * U c p < start * p /\ start * p <= t * U c p.
 Proof.

@@ -127,8 +127,10 @@ Inductive run (a b tolerance : Z) : state -> state -> Prop :=
 Definition holds (a b tolerance : Z) (s : state) :=
   0 <= admitted s /\ 0 <= others s /\ admitted s <= Z.max 0 (b + tolerance - a) /\
   (admitted s + others s = 0 \/ a + admitted s + others s <= tat s).
+(* Each call keeps it. *)
 Lemma step_keeps : forall a b tolerance s t, holds a b tolerance s -> step a b tolerance s t -> holds a b tolerance t.
 Proof. intros a b tolerance s t H S. unfold holds in *. destruct S; cbn [tat admitted others] in *; lia. Qed.
+(* After any calls, what is admitted from unit a on is at most what lies between a and the burst after b. *)
 Theorem bound_in_units : forall a b tolerance from s, a <= b + tolerance ->
   run a b tolerance {| tat := from; admitted := 0; others := 0 |} s -> admitted s <= b + tolerance - a.
 Proof.
@@ -140,12 +142,14 @@ Qed.
 
 (* The first unit at which an admission at a tick from t1 on begins, and that this is so for takes and for grants. *)
 Definition first_unit (c p t1 : Z) := if t1 =? 0 then 0 else Z.min (units c p t1) (units c p (t1 - 1) + 1).
+(* A later tick has at least as many units. *)
 Lemma units_rise : forall c p s t, 1 <= c -> 1 <= p -> s <= t -> units c p s <= units c p t.
 Proof.
   intros c p s t Hc Hp H. pose proof (units_of_a_period c p Hc Hp) as (_ & KU & _). unfold units.
   assert (Z.min s last_tick * U c p / p <= Z.min t last_tick * U c p / p); [|lia].
   apply Z.div_le_mono; [lia|]. apply Z.mul_le_mono_nonneg_r; lia.
 Qed.
+(* A take at a tick from t1 on begins at the first unit or later. *)
 Theorem a_take_begins_in_time : forall c p t1 t, 1 <= c -> 1 <= p -> 0 <= t1 <= t -> first_unit c p t1 <= units c p t.
 Proof.
   intros c p t1 t Hc Hp H. unfold first_unit. destruct (t1 =? 0).
@@ -153,6 +157,7 @@ Proof.
     change (Z.min 0 last_tick) with 0 in R. rewrite Z.mul_0_l, Z.div_0_l in R by lia. unfold last_unit in R. lia.
   - pose proof (units_rise c p t1 t Hc Hp ltac:(lia)). lia.
 Qed.
+(* A grant at a tick from t1 on begins at the first unit or later, and not after its tick. *)
 Theorem a_grant_begins_in_time : forall c p b P tat at_ t1 start, is_valid c p b -> are_of P c p b -> 0 <= t1 <= at_ ->
   at_ < 2 ^ 64 -> tat_grant_start tat P at_ = Some start -> first_unit c p t1 <= start <= units c p at_.
 Proof.

@@ -29,10 +29,12 @@ Proof.
   replace (within period s v) with false; [apply IH; intros w I; apply H; right; exact I|].
   symmetry. unfold within. specialize (H v (or_introl eq_refl)). apply andb_false_iff. left. apply Z.leb_gt. lia.
 Qed.
+(* The calls of a window are those of a first part and those of the rest. *)
 Lemma count_of_parts : forall period s k l, count period s l = (count period s (firstn k l) + count period s (skipn k l))%nat.
 Proof.
   intros period s k l. unfold count. rewrite <- (firstn_skipn k l) at 1. rewrite filter_app, app_length. reflexivity.
 Qed.
+(* A window has at most all calls. *)
 Lemma count_is_at_most_all : forall period s l, (count period s l <= length l)%nat.
 Proof.
   intros period s l. unfold count. induction l as [|v l IH]; cbn [filter length]; [lia|].

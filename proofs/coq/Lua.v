@@ -61,6 +61,7 @@ Definition quotient (x y : Z) : Q := x # Z.to_pos y.
 (* A whole number, and how far a quotient is from the next ones: by at least one part in the divisor. *)
 Lemma quotient_bounds : forall x y a, 0 < y -> (inject_Z a <= quotient x y)%Q <-> a * y <= x.
 Proof. intros x y a Hy. unfold quotient, Qle, inject_Z. cbn [Qnum Qden]. rewrite Z2Pos.id by lia. lia. Qed.
+(* A quotient is at most a whole number if that number times the divisor is at least the dividend. *)
 Lemma quotient_above : forall x y a, 0 < y -> (quotient x y <= inject_Z a)%Q <-> x <= a * y.
 Proof. intros x y a Hy. unfold quotient, Qle, inject_Z. cbn [Qnum Qden]. rewrite Z2Pos.id by lia. lia. Qed.
 (* The error is less than one part in the divisor. *)
@@ -69,9 +70,11 @@ Proof.
   intros x y Hy Hx. unfold quotient, Qlt, Qmult. cbn [Qnum Qden]. rewrite Pos2Z.inj_mul, Z2Pos.id by lia.
   assert (x * y < 9007199254740992 * y) by (apply Z.mul_lt_mono_pos_r; lia). lia.
 Qed.
+(* Quotients by one divisor are added by their dividends. *)
 Lemma quotient_plus : forall x z y, 0 < y -> (quotient x y + quotient z y == quotient (x + z) y)%Q.
 Proof. intros x z y Hy. unfold quotient, Qeq, Qplus. cbn [Qnum Qden]. rewrite ?Pos2Z.inj_mul. ring. Qed.
 
+(* `div_down` of the scripts is the quotient rounded down, although a double has rounded it before. *)
 Theorem div_down_is_exact : forall rnd x y, is_rounding_of_quotients rnd -> 0 <= x < 2 ^ 53 -> 0 < y ->
   Qfloor (rnd (quotient x y)) = x / y.
 Proof.
@@ -92,6 +95,7 @@ Proof.
   { apply Qle_lt_trans with (rnd (quotient x y)); [apply Qfloor_le|exact High]. }
   rewrite <- Zlt_Qlt in F2. lia.
 Qed.
+(* `div_up` of the scripts is the quotient rounded up. *)
 Theorem div_up_is_exact : forall rnd x y, is_rounding_of_quotients rnd -> 0 <= x < 2 ^ 53 -> 0 < y ->
   Qceiling (rnd (quotient x y)) = (x + y - 1) / y.
 Proof.

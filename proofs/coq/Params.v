@@ -27,6 +27,7 @@ Proof.
   intros f num den (H1 & H0 & HF) Hn Hd. destruct (Z.eq_dec (fst f) 0) as [E|]; [|lia]. exfalso.
   rewrite E in HF. pose proof (product (snd f) den _ _ H0 (conj (Z.lt_le_incl _ _ (proj1 Hd)) (proj2 Hd))). lia.
 Qed.
+(* The fraction of 0 is 0. *)
 Lemma zero_fraction : forall f den, is_fraction f 0 den -> 0 < den -> f = (0, 0).
 Proof. intros [a b] den (H1 & H0 & HF) Hd. cbn [fst snd] in *. assert (a * 2 ^ 64 + b < 1) by (apply Z.mul_lt_mono_pos_r with den; lia). f_equal; lia. Qed.
 
@@ -99,6 +100,7 @@ Definition last_tick := 2 ^ 58 - 1.
 Definition last_unit := 2 ^ 60 - 1 - 2 ^ 56.
 Definition units (c p t : Z) := Z.min (Z.min t last_tick * U c p / p) last_unit.
 
+(* `clamped` is the tick, or the last one. *)
 Lemma clamped_is : forall t, clamped t = Some (Z.min t last_tick).
 Proof.
   intro t. unfold clamped, tick_as_nanos. cbv zeta. cbn [bind].

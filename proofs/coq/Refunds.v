@@ -13,6 +13,7 @@ Theorem newer_is_exact : forall newest ticket refunded, 0 <= newest < 2 ^ 64 -> 
 Proof.
   intros newest ticket refunded Hn Ht Hr. unfold newer, saturating_sub, clamp. cbn [bind least greatest u64]. f_equal. lia.
 Qed.
+(* `refundable` is what is not paid off, without the newer charges, and at most the charge. *)
 Theorem refundable_is_exact : forall units unpaid newer_, 0 <= units -> 0 <= unpaid < 2 ^ 64 -> 0 <= newer_ ->
   refundable units unpaid newer_ = Some (Z.min units (Z.max 0 (unpaid - newer_))).
 Proof.
@@ -56,6 +57,7 @@ Fixpoint in_order (k : kept) : Prop :=
   | [] => True
   | (t, g) :: rest => 0 <= g /\ match rest with [] => True | (u, _) :: _ => t <= u end /\ in_order rest
   end.
+(* The refunds after a ticket are not negative. *)
 Lemma after_is_not_negative : forall k x, in_order k -> 0 <= after x k.
 Proof.
   induction k as [|(t, g) k IH]; intros x H; cbn [after]; [lia|]. destruct H as (Hg & _ & H). specialize (IH x H).
@@ -72,6 +74,7 @@ Proof.
       cbn [after]. destruct (x <? t); lia.
     + inversion E. split; [exact H|]. intro x. lia.
 Qed.
+(* Two refunds that become one count for no more tickets than before. *)
 Lemma merge_is_less : forall k, in_order k -> in_order (merge k) /\ forall x, after x (merge k) <= after x k.
 Proof.
   intros [|(t, g) [|(u, h) k]] H; cbn [merge]; try (split; [exact H|intro; lia]).
@@ -79,6 +82,7 @@ Proof.
   - cbn [in_order]. split; [lia|]. split; [|exact H]. destruct k as [|(v, w) k]; [exact I|lia].
   - intro x. cbn [after]. destruct (x <? t) eqn:E1; destruct (x <? u) eqn:E2; lia.
 Qed.
+(* A new refund counts for the tickets before its own, and changes no other. *)
 Lemma insert_is_one_more : forall k t g, in_order k -> 0 <= g -> in_order (insert t g k) /\
   (forall x, after x (insert t g k) = after x k + if x <? t then g else 0).
 Proof.
@@ -128,6 +132,7 @@ Fixpoint numbered (top : Z) (l : list charge) : Prop :=
 Definition sound (b : book) := 0 <= end_ b /\ 0 <= total b /\ newest b < 2 ^ 64 /\ numbered (newest b) (charges b) /\
   in_order (refunds b) /\ forall x, after x (refunds b) <= refunded_after x (charges b).
 
+(* Charges whose tickets are at most s have tickets of at most a larger t. *)
 Lemma numbered_higher : forall l s t, s <= t -> numbered s l -> numbered t l.
 Proof. intros [|c l] s t H N; cbn [numbered] in *; [exact I|]. destruct N as (N1 & N2). split; [lia|exact N2]. Qed.
 (* Of the later charges, nothing more than the difference of the tickets is outstanding, less the refunds after it. *)
@@ -181,6 +186,7 @@ Proof.
     + intro x. rewrite I2. lia.
 Qed.
 
+(* After any charges and refunds, the kept refunds count no more than what was refunded. *)
 Lemma life_is_sound : forall capacity b, life capacity b -> sound b.
 Proof.
   intros capacity b H. induction H as [e He|b start price _ IH Hp Fits|b later c earlier units now b' given _ IH Hnow G].

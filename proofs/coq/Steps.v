@@ -28,6 +28,7 @@ Qed.
 
 (* The number of steps that may have begun after t1 up to a tick at which one begins, if they are at least m apart. *)
 Definition begun_since (t1 m beginning : Z) := Z.max 0 ((beginning - t1 + m - 1) / m).
+(* Until a later tick, at least as many steps have begun. *)
 Lemma begun_rises : forall t1 m x y, 0 < m -> x <= y -> begun_since t1 m x <= begun_since t1 m y.
 Proof.
   intros t1 m x y Hm H. unfold begun_since.
@@ -64,6 +65,7 @@ Proof.
   destruct (Z_le_gt_dec s last_tick) as [L|G]; [right; lia|left].
   assert (E : x = y) by lia. rewrite E. lia.
 Qed.
+(* A later tick has at least as many batches. *)
 Lemma batches_rise : forall c p start s t, 1 <= c -> 1 <= p -> s <= t -> batches c p start s <= batches c p start t.
 Proof.
   intros c p start s t Hc Hp H. unfold batches. apply Z.mul_le_mono_nonneg_r; [lia|]. apply Z.div_le_mono; lia.
@@ -130,6 +132,7 @@ Proof.
     lia.
 Qed.
 
+(* Each event keeps what holds between calls. *)
 Lemma steps_event_keeps : forall t1 t2 most m capacity w x, 0 <= capacity -> 0 < m -> 0 <= t1 <= t2 ->
   steps_kept t1 t2 most m capacity w -> steps_within most m capacity w -> steps_within most m capacity x ->
   steps_event t1 t2 w x -> steps_kept t1 t2 most m capacity x.
@@ -182,6 +185,8 @@ Inductive all_steps (t1 t2 most m capacity : Z) : steps -> steps -> Prop :=
   | NoStep : forall w, steps_within most m capacity w -> all_steps t1 t2 most m capacity w w
   | OneMore : forall w x y, all_steps t1 t2 most m capacity w x -> steps_event t1 t2 x y -> steps_within most m capacity y ->
       all_steps t1 t2 most m capacity w y.
+(* Any calls between any changes admit, at ticks from t1 to t2, at most the largest capacity, and the largest
+   batch for each shortest period that begins between them. *)
 Theorem steps_bound : forall t1 t2 most m capacity w x, 0 <= capacity -> 0 < m -> 0 <= t1 <= t2 -> admits w = 0 ->
   besides w = 0 -> all_steps t1 t2 most m capacity w x -> admits x <= capacity + (t2 - t1 + m - 1) / m * most.
 Proof.

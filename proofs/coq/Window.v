@@ -28,6 +28,7 @@ Proof.
   pose proof (H c (or_introl eq_refl)) as Hc. replace (fst c / period =? w) with false by (symmetry; apply Z.eqb_neq; lia).
   unfold in_window in IH. rewrite IH; [reflexivity|]. intros d I. apply H. right. exact I.
 Qed.
+(* A window has admitted 0 or more. *)
 Lemma no_window_is_negative : forall most period w l, is_window most period l -> 0 <= in_window period w l.
 Proof.
   intros most period w l H. induction H as [|l t n H IH Hn _ _]; [reflexivity|]. cbn [in_window fold_right fst snd].

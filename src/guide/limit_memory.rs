@@ -18,7 +18,7 @@
 //! - *The estimate comes first*: the size of the file, `Content-Length`, a bound of the format. To ask for more bytes
 //!   while some are held can deadlock: two requests that hold half of the budget each, and wait for more, wait forever.
 //! - *An estimate that was too low*, as of a body without a length: try for more without waiting,
-//!   `memory.cost_owned(more).try_acquire()`, and [merge](crate::semaphore::Permit::merge) the permits. If that is
+//!   `Arc::clone(&memory).cost_owned(more).try_acquire()`, and [merge](crate::semaphore::Permit::merge) the permits. If that is
 //!   refused, write the rest to disk, or refuse the request.
 //! - *What turned out unneeded* is [split](crate::semaphore::Permit::split) from the permit and dropped. The
 //!   first waiter gets it.

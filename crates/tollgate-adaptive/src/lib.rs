@@ -3,7 +3,7 @@
 //!
 //! Both are throttles of [tollgate](https://docs.rs/tollgate), so its compositions, queues and adapters take them.
 //! Code that knows how a call ended reports it through [`Adaptive`](tollgate::throttle::Adaptive), as the layer of
-//! `tollgate-tower` does; other adapters drop the permit.
+//! `tollgate-tower` and the middleware of `tollgate-reqwest` do with `classify`; other adapters drop the permit.
 //!
 //! # How a concurrency limit adapts
 //!

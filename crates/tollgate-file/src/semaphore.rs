@@ -34,10 +34,12 @@ use crate::network;
 const PAUSE: Duration = Duration::from_millis(25);
 const SHORTEST: Duration = Duration::from_micros(250);
 
-/// A try takes at most this part of a waiter's time: with many files, it pauses longer.
+/// A try takes at most this part of a waiter's time: with many files, it pauses longer, up to the longest pause. A try
+/// also takes long if the process was stopped in it.
 const PART: u32 = 20;
+const LONGEST: Duration = Duration::from_millis(250);
 
-/// The time for which a permit is free before `try_acquire` overtakes the waiters: many times their longest pause.
+/// The time for which a permit is free before `try_acquire` overtakes the waiters: several times their longest pause.
 const OVERTAKEN: Duration = Duration::from_secs(1);
 
 /// The mark of a file of a permit. Two numbers of eight bytes follow, little-endian: how often the permit was taken,
@@ -200,8 +202,10 @@ impl FileSemaphore {
     }
 
     /// Acquires a permit if one is free and nobody waits. It makes some system calls for each permit, and never
-    /// blocks. If a process waits, it takes only a permit that has been free for a second: the waiters, which look for
-    /// permits much more often, are then [stopped](Self#when-a-process-is-stopped).
+    /// blocks. If a process waits, it takes only a permit that was returned more than a second ago, or whose holder was
+    /// killed: waiters look for permits several times a second, so those of a permit that is free for so long are
+    /// probably [stopped](Self#when-a-process-is-stopped). A process that is interrupted in the microseconds in which it
+    /// looks for waiters counts as one.
     ///
     /// # Errors
     ///
@@ -223,18 +227,19 @@ impl FileSemaphore {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_acquire(&self) -> Result<FilePermit, AcquireError> {
-        self.0.try_at(unix_time())
+        self.0.try_at(unix_time)
     }
 }
 
 impl Shared {
-    fn try_at(&self, now: u64) -> Result<FilePermit, AcquireError> {
+    /// `now` is called under the lock of a permit: a caller may have been stopped before.
+    fn try_at(&self, now: impl Fn() -> u64) -> Result<FilePermit, AcquireError> {
         let no_permits = AcquireError::new(ErrorKind::NoPermits);
         let Some(_head) = self.line.try_join() else {
             return Err(no_permits);
         };
-        let is_awaited = matches!(self.others()?, Others::Wait(_));
-        match self.try_permits(|record| !is_awaited || record.is_old(now))? {
+        let is_awaited = self.others_wait()?;
+        match self.try_permits(|record| !is_awaited || record.is_old(now()))? {
             Tried::Permit(permit) => Ok(permit),
             Tried::Taken(_) => Err(no_permits),
         }
@@ -253,7 +258,7 @@ impl Shared {
         let (joined, mut took) = (joined.unwrap_or(taken), Duration::ZERO);
         loop {
             let pause = pause(taken.saturating_sub(joined));
-            self.line.sleep(pause.max(PART * took)).await;
+            self.line.sleep(pause.max((PART * took).min(LONGEST))).await;
             if waits.is_none() {
                 waits = wait_in(&self.waiters)?;
             }
@@ -266,17 +271,27 @@ impl Shared {
         }
     }
 
-    /// Finds out whether others wait. Nobody else holds the exclusive lock for long, but two newcomers may meet.
+    /// Finds out whether others wait, and if so, tells them that this caller waits, too.
     fn others(&self) -> Result<Others, FileError> {
-        let found = briefly(&self.line.clock, || {
-            if let Attempt::Locked(file) = locked::lock(&self.waiters)? {
-                let _ = file.unlock();
-                return Ok(Some(Others::None));
-            }
-            let waits = wait_in(&self.waiters)?;
-            Ok(waits.map(|waits| Others::Wait(Some(waits))))
+        Ok(if self.others_wait()? {
+            Others::Wait(wait_in(&self.waiters)?)
+        } else {
+            Others::None
+        })
+    }
+
+    /// Finds out whether others wait. Another newcomer has the lock for microseconds.
+    fn others_wait(&self) -> Result<bool, FileError> {
+        let nobody = briefly(&self.line.clock, || {
+            Ok(match locked::lock(&self.waiters)? {
+                Attempt::Locked(file) => {
+                    let _ = file.unlock();
+                    Some(())
+                }
+                Attempt::Busy(_) => None,
+            })
         })?;
-        Ok(found.unwrap_or(Others::Wait(None)))
+        Ok(nobody.is_none())
     }
 
     /// Returns the number of permits that have been taken so far.

@@ -108,8 +108,8 @@
 //! - *New connections per second*: a rate limiter in place of the semaphore, or [`all`](tollgate::all) of both.
 //!   *For each address*: accept first, and enter a [key](tollgate::Keyed) by the address of the peer.
 //! - *Shut down*: `token.run_until_cancelled(listener.accept())`, and then drop the listener; with axum,
-//!   `axum::serve(listener, app).with_graceful_shutdown(token.cancelled_owned())`. Then `slots.wait_idle()`, with a
-//!   timeout, waits until all connections are closed.
+//!   `axum::serve(listener, app).with_graceful_shutdown(token.cancelled_owned())`, which ends when all connections are
+//!   closed. Otherwise `slots.wait_idle()` waits for that. Put a timeout around either.
 //!
 //! [axum#3489]: https://github.com/tokio-rs/axum/pull/3489
 //! [grpc-rust#2094]: https://github.com/grpc/grpc-rust/issues/2094

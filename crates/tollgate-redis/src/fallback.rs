@@ -111,20 +111,32 @@ impl Shares {
         least: u64,
         error: StoreError,
     ) -> Result<(u64, Vec<Charge>), AcquireError> {
+        let decided = self.decide_by_share(n, least, error);
+        decided.map_err(|(refused, _)| refused)
+    }
+
+    /// Like [`decide`](Self::decide). A denial has the index of the share that made it.
+    fn decide_by_share(
+        &self,
+        n: u64,
+        least: u64,
+        error: StoreError,
+    ) -> Result<(u64, Vec<Charge>), (AcquireError, usize)> {
         if error.is_mistake() || self.fallback == Fallback::FailClosed {
-            return Err(error.into());
+            return Err((error.into(), 0));
         }
         let free = self.each.iter().map(LocalShare::free);
         let n = free.fold(n, u64::min).max(least);
         let mut charges = Vec::new();
-        for share in &self.each {
+        for (index, share) in self.each.iter().enumerate() {
             match share.acquire(n) {
                 Ok(charge) => charges.push(charge),
                 Err(refused) => {
                     self.refund(charges, n);
                     // The server may be back, and admit a call that the share never would.
                     let wait = refused.retry_after().filter(|wait| *wait < Duration::MAX);
-                    return Err(AcquireError::limited(wait.unwrap_or(AFTER_FAILURE)));
+                    let refused = AcquireError::limited(wait.unwrap_or(AFTER_FAILURE));
+                    return Err((refused, index));
                 }
             }
         }
@@ -147,16 +159,17 @@ impl Shares {
     /// Handles a call that failed to decide for the waiters with these numbers, which are sorted. The fallback decides
     /// for all current waiters in their order, until it denies one. Without a fallback they wait on, unless they try and
     /// `fails_tries`, or have no time. Those of the call get a mistake. Returns when the next call may be made, and
-    /// the cost and the wait of the waiter that was denied.
+    /// the denial of the first waiter that was denied.
     pub(crate) fn fail<R, P>(
         &self,
         queue: &mut WaitQueue<R, P>,
+        now: Instant,
         asked: impl IntoIterator<Item = u64>,
         error: StoreError,
         fails_tries: bool,
         permit: impl Fn(u64, Vec<Charge>) -> P,
-    ) -> (Instant, Option<(u64, Duration)>) {
-        let (now, mut denied) = (Instant::now(), None);
+    ) -> (Instant, Option<ShareDenied>) {
+        let mut denied = None;
         // With jitter, so that the processes of a fleet do not call together.
         let again = now + AFTER_FAILURE.mul_f64(1.0 + fastrand::f64());
         let asked: Vec<u64> = asked.into_iter().collect();
@@ -188,15 +201,19 @@ impl Shares {
         } else {
             queue.answer_until(|waiter| {
                 let cost = waiter.cost;
-                let decided = self.decide(cost, cost, error_of(waiter.number));
-                denied = decided
-                    .as_ref()
-                    .err()
-                    .and_then(AcquireError::retry_after)
-                    .map(|wait| (cost, wait));
-                denied
-                    .is_none()
-                    .then(|| decided.map(|(cost, charges)| permit(cost, charges)))
+                let decided = self.decide_by_share(cost, cost, error_of(waiter.number));
+                denied = decided.as_ref().err().and_then(|(refused, share)| {
+                    Some(ShareDenied {
+                        share: *share,
+                        cost,
+                        wait: refused.retry_after()?,
+                    })
+                });
+                let answer = || match decided {
+                    Ok((cost, charges)) => Ok(permit(cost, charges)),
+                    Err((refused, _)) => Err(refused),
+                };
+                denied.is_none().then(answer)
             });
         }
         (if queue.is_empty() { now } else { again }, denied)
@@ -232,6 +249,15 @@ impl Shares {
         }
         answer.map(drop)
     }
+}
+
+/// A share has denied a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShareDenied {
+    /// The index of the share, and so of its limit.
+    pub(crate) share: usize,
+    pub(crate) cost: u64,
+    pub(crate) wait: Duration,
 }
 
 /// The share of a quota.
@@ -369,8 +395,8 @@ mod tests {
         error: StoreError,
     ) -> (Answers, Option<u64>, bool) {
         let (mut queue, begin) = (queue(waiters), Instant::now());
-        let (again, denied) = shares.fail(&mut queue, [0, 1], error, true, |cost, _| cost);
-        let denied = denied.map(|(cost, _)| cost);
+        let (again, denied) = shares.fail(&mut queue, begin, [0, 1], error, true, |cost, _| cost);
+        let denied = denied.map(|denied| denied.cost);
         let replies = queue.replies.into_iter().map(|(_, answer)| {
             answer.map_err(|error| error.source().and_then(|it| it.downcast_ref().copied()))
         });
@@ -405,6 +431,16 @@ mod tests {
         let open = self::shares(Fallback::FailOpen, false);
         let (answers, denied, pauses) = failed(&open, &waiters, StoreError::Timeout);
         assert_eq!((answers, denied, pauses), (vec![Ok(4); 4], None, false));
+    }
+
+    #[test]
+    fn fail_of_several_shares_names_the_one_that_denied() {
+        let limits = [10, 6].map(|count| (Quota::per_day(count).burst(count), Algorithm::Gcra));
+        let shares = Shares::new(Fallback::Local { share: 1 }, false, limits);
+        let (mut queue, begin) = (queue(&[Some(DAY); 2]), Instant::now());
+        let (_, denied) = shares.fail(&mut queue, begin, [0], StoreError::Timeout, false, |n, _| n);
+        let denied = denied.unwrap();
+        assert_eq!((denied.share, denied.cost, queue.len()), (1, 4, 1));
     }
 
     #[test]

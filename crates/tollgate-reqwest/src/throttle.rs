@@ -141,12 +141,13 @@ impl<T: Throttle> ThrottleMiddleware<T> {
     /// [`feedback`](crate::feedback) classifies responses. A request that is dropped before is
     /// [ignored](Feedback::Ignored).
     ///
-    /// A permit that is held to the end of the body measures how fast the caller reads, too: add
-    /// [`until_head`](Self::until_head) if the limit is of what the server does before it answers.
+    /// The latency is measured to the head. Without [`until_head`](Self::until_head) the limit also counts the calls whose
+    /// body is being read. A connection that is refused says nothing about the load of a server: ignore it.
     ///
     /// # Examples
     ///
     /// ```
+    /// use reqwest_middleware::Error;
     /// use tollgate::throttle::Feedback;
     /// use tollgate_adaptive::{AdaptiveSemaphore, Shared};
     /// use tollgate_reqwest::{ThrottleMiddleware, feedback};
@@ -154,7 +155,11 @@ impl<T: Throttle> ThrottleMiddleware<T> {
     /// let backend = Shared::from(AdaptiveSemaphore::default());
     /// let throttle = ThrottleMiddleware::new(backend)
     ///     .until_head()
-    ///     .classify(|answer| answer.map_or(Feedback::OVERLOADED, feedback));
+    ///     .classify(|answer| match answer {
+    ///         Ok(response) => feedback(response),
+    ///         Err(Error::Reqwest(error)) if error.is_connect() => Feedback::Ignored,
+    ///         Err(_) => Feedback::OVERLOADED,
+    ///     });
     /// ```
     #[must_use]
     pub fn classify<C>(mut self, classify: C) -> Self

@@ -294,7 +294,7 @@ impl LimiterState {
     /// Charges `units` now, at the price of this quota, or fails. The [tick](Charge::at) of the charge counts from the
     /// caller's epoch.
     ///
-    /// A refusal changes the state only if the time went back; then it has to be kept, too.
+    /// A refusal changes the state only at the first use, and if the time went back; then it has to be kept, too.
     ///
     /// # Errors
     ///

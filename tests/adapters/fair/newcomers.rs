@@ -589,6 +589,7 @@ fn acquire_by_cost_beside_ever_new_keys_gets_what_it_gets_beside_lasting_ones() 
     );
 }
 
+/// Not every world has 95 %: with `FAIR_WORLDS=100`, the worlds 5, 43, 44 and 81 have 86 to 95 %. Callers pause in each of them.
 #[test]
 fn acquire_before_one_permit_beside_ever_new_keys_gets_what_it_gets_beside_lasting_ones() {
     let one = |weights, pauses| move |seed| world(seed, Some(1), weights, pauses);

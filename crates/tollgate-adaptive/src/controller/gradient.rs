@@ -339,14 +339,12 @@ impl Gradient {
                 None => self.adjusted(level),
             };
         };
-        // Calls are much faster than without a queue: the server has changed since the last level.
-        let is_faster = !probe.is_new && level.mean < MOST * self.baseline;
         match probe.last {
             None if !self.is_cut_near(level.time_in_flight()) => {
                 self.cut = CUT * level.time_in_flight();
                 level.limit
             }
-            Some(last) if is_faster || !last.queues_as(&level) => self.probed(probe, last, level),
+            Some(last) if !last.queues_as(&level) => self.probed(probe, last, level),
             _ => self.halve(probe, level),
         }
     }
@@ -726,25 +724,6 @@ mod tests {
             assert_eq!(gradient.explain().reason, Reason::Unused);
             assert_eq!(gradient.explain().baseline, None);
         }
-    }
-
-    #[test]
-    fn update_in_a_probe_of_a_level_much_faster_than_the_baseline_ends_it() {
-        let probed = |milliseconds: f64| {
-            let mut gradient = measured();
-            let last = Level::of(&window(20.0, 40.0, 20)).unwrap();
-            assert_eq!(gradient.halve(Probe::new(20.0, false), last), 10.0);
-            let limit = next(&mut gradient, 10.0, milliseconds);
-            (limit, gradient.explain().reason, baseline(&gradient))
-        };
-        // As if all that the lower level lacks had been in a queue, and a noisy window of that.
-        for milliseconds in [12.0, 8.0] {
-            assert_eq!(probed(milliseconds), (5.0, Reason::Probe, 10.0));
-        }
-        // The queue was before the probe: the server has become faster.
-        let (limit, reason, baseline) = probed(7.0);
-        assert_eq!((limit, reason), (10.0, Reason::Measured));
-        assert_near(baseline, 8.5);
     }
 
     #[test]

@@ -59,7 +59,7 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// again, so it is four times as high eleven seconds after the cut if the server accepts that. These times
 /// are longer where a refusal costs more. After one that paused the limiter, the rate is back there after
 /// twelve such pauses (half an hour at most), so that pauses cost about a twentieth of the time; and after 50
-/// calls at the earliest, so that one in about 80 is refused, also at six a minute. The
+/// calls at the earliest, so that one in about 80 is refused, and one in 50 at six a minute. The
 /// refusals of one overload cut the rate once: only a request that began some time after the last
 /// cut can cut it again. The rate grows only while at least half of it is used. `W_max` of the RFC
 /// and its constants are chosen for servers, because a server has no queue that a cut must empty.
@@ -84,8 +84,8 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 ///
 /// - Only a refusal shows where the limit is. A server that does not change refuses a client about once
 ///   in seven seconds, and about once in 80 calls below twelve per second: 0.1 % of the requests at 500 per
-///   second, 1 % at 20 per second, and 1.4 to 1.8 % at one per second or six per minute, once the rate is found,
-///   which takes up to forty minutes at six per minute.
+///   second, 1 % at 20 per second, 1.4 % at one per second, and 2 % at six per minute (3 % in the worst tenth of the
+///   runs), once the rate is found, which takes up to forty minutes at six per minute.
 /// - A server that becomes so slow for good that it accepts less than one in five seconds refuses 14 % in the first two
 ///   hours, because the rate before is forgotten slowly.
 /// - A server without any burst, such as [`Quota::per_second(n)`](Quota::per_second) of this crate,

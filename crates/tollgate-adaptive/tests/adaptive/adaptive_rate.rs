@@ -333,6 +333,27 @@ fn rate_of_a_server_that_was_slower_for_a_minute_is_found_within_six_seconds() {
     }
 }
 
+#[test]
+fn rate_of_a_server_of_six_a_minute_falls_below_one_a_second() {
+    let clock = Clock::manual();
+    let server = RateLimiter::new(Quota::per_minute(6)).clock(&clock);
+    let client = AdaptiveRate::new().clock(&clock);
+    served(&server, &client, &clock, 40 * 60 * SECOND);
+    let (accepted, refused) = served(&server, &client, &clock, 7_200 * SECOND);
+    assert!(client.rate() < 0.12, "{}", client.rate());
+    assert!(accepted >= 720 * 80 / 100, "{accepted} of 720");
+    assert!(refused * 20 <= accepted, "{refused} and {accepted}");
+}
+
+#[test]
+fn rate_of_a_server_of_one_an_hour_does_not_fall_below_one_in_a_thousand_seconds() {
+    let clock = Clock::manual();
+    let server = RateLimiter::new(Quota::new(1, 3_600 * SECOND)).clock(&clock);
+    let client = AdaptiveRate::new().clock(&clock);
+    served(&server, &client, &clock, 86_400 * SECOND);
+    assert_eq!(client.rate(), 0.001);
+}
+
 /// The environment variable `ADAPTIVE_CASES` sets the number of operations, as in
 /// `scripts/nightly`.
 #[test]

@@ -82,12 +82,12 @@ fn try_acquire_while_a_waiter_is_stopped_takes_a_permit_that_has_been_free_for_a
     assert_eq!(record.taken, 1);
     // A waiter of another process that does not run.
     let waiter = wait_in(&semaphore.0.waiters).unwrap().unwrap();
-    let at = |now| kind(semaphore.0.try_at(now));
+    let at = |now| kind(semaphore.0.try_at(|| now));
     for now in [record.returned, record.returned + SECOND - 1] {
         assert_eq!(at(now), Some(ErrorKind::NoPermits));
     }
     // A permit that was not taken was not returned, so its time stays.
-    let permit = semaphore.0.try_at(record.returned + SECOND).unwrap();
+    let permit = semaphore.0.try_at(|| record.returned + SECOND).unwrap();
     assert_eq!(permit.record.taken, 2);
     assert_eq!(at(u64::MAX), Some(ErrorKind::NoPermits));
     drop((permit, waiter));

@@ -331,7 +331,7 @@ impl Shared {
     }
 }
 
-/// Returns the name of a process in a line: a random number.
+/// Returns the name of a process in a line: a [unique] number.
 pub(super) fn process() -> String {
     format!("{:016x}", unique())
 }

@@ -377,7 +377,7 @@ impl LimitSet {
     ///
     /// The failure of the store. The charges then stay, and time pays them off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
-        // Those of another set may be too few.
+        // Those of another set may be too few or too many.
         if !charges.tickets.is_empty() && !self.shared.limit.has_made(&charges) {
             return Err(StoreError::Script);
         }

@@ -184,7 +184,7 @@ impl Limit for Waits {
             // The replies may bring others.
             return Next::Sleep(now);
         }
-        let (rule, limits) = (waits.rule(own), waits.parts.each.len());
+        let (rule, limits) = (waits.rule(own, 0), waits.parts.each.len());
         Next::Run(Box::pin(Arc::clone(shared).take(rule, limits, asked)))
     }
 
@@ -210,8 +210,8 @@ impl Charging for Waits {
         &mut own.denied
     }
 
-    fn rule(&self, _own: &SetState) -> Rule {
-        self.parts.each[0].rule
+    fn rule(&self, _own: &SetState, index: usize) -> Rule {
+        self.parts.each[index].rule
     }
 
     fn in_line(&self, _own: &SetState) -> usize {
@@ -314,8 +314,8 @@ impl Charging for Waits {
 }
 
 impl Waits {
-    /// Returns whether this set can have made these charges: those of another set may be too few.
+    /// Returns whether this set can have made these charges: those of another set may be too few or too many.
     pub(super) fn has_made(&self, charges: &Charges) -> bool {
-        charges.tickets.len() >= self.parts.each.len()
+        charges.tickets.len() == self.parts.each.len()
     }
 }

@@ -123,6 +123,13 @@ impl Line {
         Ok((reply, messages))
     }
 
+    /// Returns whether a new line would be the same: nothing is held, nobody waits, and the next number would be greater
+    /// than all earlier ones.
+    pub(super) fn is_at_rest(&mut self, now: u64) -> bool {
+        self.expire(now);
+        self.held.is_empty() && self.tickets.is_empty() && self.last < now
+    }
+
     /// Lets the permits be counted under this number.
     fn fit(&self, permits: u64) {
         let permits = usize::try_from(permits).unwrap_or(usize::MAX);

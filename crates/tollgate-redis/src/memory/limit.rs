@@ -21,7 +21,8 @@ use crate::script::{MOST, POSITIONS, micros};
 /// The maximum number of charges that are kept for refunds.
 const MOST_KEPT: usize = 1 << 16;
 
-/// The maximum number of units of a call that are charged one by one.
+/// The maximum number of charges for the units of a call that may be refunded apart. Beyond it a charge is for several
+/// units: once a part of it is refunded, the rest stays charged.
 const MOST_APART: u64 = 4096;
 
 /// The maximum number of units of a log in one charge, as for a server.
@@ -69,7 +70,8 @@ impl Limit {
         Ok(Self {
             rule,
             limiter,
-            made: now,
+            // 0 is the identity of no limit.
+            made: now.max(1),
             end: 0,
             charges: BTreeMap::new(),
             reserved: Reserved::default(),
@@ -140,10 +142,9 @@ impl Limit {
 
     /// Charges `n` of tokens that are taken in advance: each may be refunded.
     pub(super) fn charge_tokens(&mut self, n: u64, now: u64) -> RedisResult<()> {
-        if n > MOST_APART {
-            return self.charge(n, now);
-        }
-        (0..n).try_for_each(|_| self.charge(1, now))
+        self.check_cost(n)?;
+        self.charge_apart(n, now, now);
+        Ok(())
     }
 
     /// Charges `n`, to be used in a microsecond that is to come.
@@ -185,19 +186,34 @@ impl Limit {
     }
 
     fn charge_by(&mut self, n: u64, due: u64, now: u64) -> RedisResult<()> {
-        if self.rule.algorithm == Algorithm::SlidingLog && n > MOST_LOGGED {
-            return Err(failed("an argument is too large"));
-        }
-        // The charges of a microsecond are alike in a window, so each unit of them may be refunded.
-        let is_window = self.rule.algorithm == Algorithm::SlidingWindow;
-        let unit = if is_window && n <= MOST_APART { 1 } else { n };
-        for _ in 0..n.checked_div(unit).unwrap_or(0) {
-            self.charge_unit(unit, due, now);
+        self.check_cost(n)?;
+        if self.rule.algorithm == Algorithm::SlidingWindow {
+            // The charges of a microsecond are alike in a window, so each unit of them may be refunded.
+            self.charge_apart(n, due, now);
+        } else if n > 0 {
+            self.charge_together(n, due, now);
         }
         Ok(())
     }
 
-    fn charge_unit(&mut self, n: u64, due: u64, now: u64) {
+    fn check_cost(&self, n: u64) -> RedisResult<()> {
+        if self.rule.algorithm == Algorithm::SlidingLog && n > MOST_LOGGED {
+            return Err(failed("an argument is too large"));
+        }
+        Ok(())
+    }
+
+    /// Charges `n` in charges of a unit each, or of a few.
+    fn charge_apart(&mut self, n: u64, due: u64, now: u64) {
+        let (unit, mut left) = (n.div_ceil(MOST_APART), n);
+        while left > 0 {
+            let some = unit.min(left);
+            self.charge_together(some, due, now);
+            left -= some;
+        }
+    }
+
+    fn charge_together(&mut self, n: u64, due: u64, now: u64) {
         let charge = self.limiter.charge(n);
         self.end += n;
         let at = now;
@@ -223,7 +239,7 @@ impl Limit {
             Algorithm::SlidingWindow => {}
             _ if end == self.end => {
                 self.refund(n, end);
-                self.end -= n;
+                self.end = self.end.saturating_sub(n);
                 self.drop_reservation(position, now);
             }
             _ if self.is_reserved(now) => {}
@@ -251,7 +267,7 @@ impl Limit {
             return;
         }
         self.refund(n, end);
-        self.end -= n;
+        self.end = self.end.saturating_sub(n);
         let last = self.charges.last_key_value().map_or(0, |(_, it)| it.due);
         let until = if last > now { last } else { 0 };
         self.reserved = Reserved {
@@ -277,16 +293,15 @@ impl Limit {
         Ok(position % POSITIONS)
     }
 
-    /// Refunds the last `n` units before a position, charge by charge.
+    /// Refunds the last `n` units before a position, charge by charge, the last one first.
     fn refund(&mut self, n: u64, end: u64) {
-        let (mut left, mut end) = (n, end);
-        while left > 0 {
-            let charges = self.charges.range(end..).next();
-            let Some((&last, made)) = charges.filter(|(last, it)| *last - it.n < end) else {
-                return;
-            };
-            end = last - made.n;
-            left -= self.refund_one(left, last);
+        let first = end.saturating_sub(n);
+        let charges = self.charges.range(first + 1..);
+        let charges = charges.map(|(&last, it)| (last, last - it.n));
+        let charges = charges.take_while(|(_, before)| *before < end);
+        let parts = charges.map(|(last, before)| (last, last.min(end) - before.max(first)));
+        for (last, n) in parts.collect::<Vec<_>>().into_iter().rev() {
+            self.refund_one(n, last);
         }
     }
 

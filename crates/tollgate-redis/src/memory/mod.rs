@@ -5,12 +5,13 @@
 //! 2. Rate limiters and a semaphore of tollgate decide. What is written here is what a server adds to them: which keys
 //!    there are, which charge a refund means, which turns are open, when leases end, who is next in a line.
 //! 3. The time is an argument of each call, in whole microseconds, as a server has it. It begins with the store, so
-//!    that windows begin then.
+//!    that windows begin then. It never goes back: a call that comes later has at least the time of the one before.
 //! 4. One lock makes a call atomic. Messages are delivered after it, because their receivers take locks of their own.
 //!
-//! A server forgets a key when nothing is owed any more; here that happens when there are many keys.
+//! A server forgets a key when nothing is owed any more; here that happens when there are [many keys](keys).
 
 mod arguments;
+mod keys;
 mod lease;
 mod limit;
 mod rates;
@@ -18,6 +19,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 mod turns;
+#[cfg(test)]
+mod unit_tests;
 
 use std::collections::HashMap;
 
@@ -25,6 +28,7 @@ use redis::{Cmd, RedisResult, Value};
 use tollgate::Algorithm;
 
 use self::arguments::{Call, Messages, Reply, failed};
+use self::keys::Keys;
 use self::lease::Line;
 use self::rates::Rates;
 use crate::script::{CALLERS, DEBT, LEASE, LEASES, LIMIT_SET, LOG, STEPS, WINDOW};
@@ -45,7 +49,7 @@ pub(crate) struct Memory {
 struct State {
     rates: Rates,
     /// The leases and the tickets of each semaphore, by its first key.
-    lines: HashMap<String, Line>,
+    lines: Keys<Line>,
 }
 
 impl Memory {
@@ -84,6 +88,9 @@ fn value(reply: Reply) -> Value {
 impl State {
     fn execute(&mut self, call: &Call<'_>, now: u64) -> RedisResult<(Value, Messages)> {
         let mut rates = self.rates.at(now);
+        // The clock was read before the lock, so that of another call may be ahead of it.
+        let now = rates.now;
+        self.lines.tidy(|line| line.is_at_rest(now));
         let of_one = [
             (&DEBT, Algorithm::Gcra),
             (&STEPS, Algorithm::TokenBucket),
@@ -118,7 +125,7 @@ impl State {
     }
 
     fn lease(&mut self, call: &Call<'_>, now: u64) -> RedisResult<(Reply, Messages)> {
-        let line = self.lines.entry(call.key(0)?.to_owned()).or_default();
+        let line = self.lines.all.entry(call.key(0)?.to_owned()).or_default();
         line.execute(call, now)
     }
 }

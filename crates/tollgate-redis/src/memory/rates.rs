@@ -1,7 +1,6 @@
 //! [`Rates`]: the limits of all keys, and the operations of the scripts on them: those of `one.lua`, `several.lua` and
 //! `callers.lua`.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::RedisResult;
@@ -9,26 +8,21 @@ use tollgate::time::ManualClock;
 use tollgate::{Algorithm, Clock};
 
 use super::arguments::{Call, Reply, failed};
+use super::keys::Keys;
 use super::limit::Limit;
 use super::rule::Rule;
-
-/// The number of keys from which on those are forgotten that owe nothing.
-const MANY: usize = 1024;
 
 pub(super) struct Rates {
     /// That of all limiters.
     clock: ManualClock,
-    limits: HashMap<String, Limit>,
-    /// The number of keys at which they are looked through.
-    many: usize,
+    limits: Keys<Limit>,
 }
 
 impl Default for Rates {
     fn default() -> Self {
         Self {
             clock: Clock::manual(),
-            limits: HashMap::new(),
-            many: MANY,
+            limits: Keys::default(),
         }
     }
 }
@@ -36,17 +30,23 @@ impl Default for Rates {
 /// The limits in one microsecond.
 pub(super) struct RatesAt<'a> {
     rates: &'a mut Rates,
-    now: u64,
+    pub(super) now: u64,
 }
 
 impl Rates {
-    /// Advances the time to a microsecond.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.limits.all.len()
+    }
+
+    /// Begins a call: advances the time to a microsecond, or keeps it if it has passed already.
     pub(super) fn at(&mut self, now: u64) -> RatesAt<'_> {
         let passed = self.clock.now().as_nanos() / 1000;
         let passed = Duration::from_micros(now.saturating_sub(passed));
         if !passed.is_zero() {
             self.clock.advance(passed);
         }
+        self.limits.tidy(|limit| limit.is_at_rest());
         let now = self.clock.now().as_nanos() / 1000;
         RatesAt { rates: self, now }
     }
@@ -70,16 +70,9 @@ fn int(number: u64) -> i64 {
 impl RatesAt<'_> {
     /// Returns the limit under a key, which has this rule from now on.
     fn limit(&mut self, key: &str, rule: Rule) -> RedisResult<&mut Limit> {
-        let Rates {
-            clock,
-            limits,
-            many,
-        } = &mut *self.rates;
+        let Rates { clock, limits } = &mut *self.rates;
+        let limits = &mut limits.all;
         if !limits.contains_key(key) {
-            if limits.len() >= *many {
-                limits.retain(|_, limit| !limit.is_at_rest());
-                *many = MANY.max(2 * limits.len());
-            }
             limits.insert(key.to_owned(), Limit::new(rule, clock, self.now)?);
         }
         let limit = limits.get_mut(key).expect("it was inserted");
@@ -143,7 +136,7 @@ impl RatesAt<'_> {
         };
         (0..keys.len()).try_for_each(|index| each(self, index))?;
         // They exist, and have their rules.
-        let limits = &mut self.rates.limits;
+        let limits = &mut self.rates.limits.all;
         let number = |index: usize, offset: usize| call.number(first(index) + offset);
         let mut done = 1;
         match what {

@@ -529,6 +529,27 @@ fn call_for_turns_of_an_open_tick_replies_as_a_server() {
     }
 }
 
+/// The server's wait is bounded, because the last of the units is due in 65,535 times nine years.
+#[test]
+fn call_of_a_log_that_is_owed_for_too_long_replies_as_a_server() {
+    let rule = Rule {
+        kind: Kind::Log,
+        count: 1,
+        period: 280_000_000_000_000,
+        burst: 1,
+    };
+    let mut rates = Rates {
+        both: Both::new(),
+        rules: [rule; 2],
+        charges: Vec::new(),
+        overdraws: true,
+    };
+    rates.step(&Step::Charge(65_536));
+    let [server, memory] = rates.ask_same("peek", &[1]);
+    assert_eq!([server[2], server[4]], [MOST as i64; 2]);
+    assert_eq!(server[..5], memory[..5]);
+}
+
 // Leases.
 
 const LEASE_KEYS: [&str; 7] = [

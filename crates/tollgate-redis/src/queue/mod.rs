@@ -324,12 +324,11 @@ impl<R, P> WaitQueue<R, P> {
         }
     }
 
-    /// Rejects the last `count` waiters.
+    /// Rejects the last `count` waiters, except those that try.
     pub(crate) fn fail_last(&mut self, count: usize, error: &AcquireError) {
-        for _ in 0..count {
-            let Some((&number, _)) = self.waiters.last_key_value() else {
-                return;
-            };
+        let last = self.waiters.values().rev().filter(|waiter| !waiter.tries);
+        let last: Vec<u64> = last.take(count).map(|waiter| waiter.number).collect();
+        for number in last {
             if let Some(waiter) = self.remove(number) {
                 self.reply(waiter, Err(error.clone()));
             }
@@ -412,5 +411,23 @@ mod tests {
         queue.fail_last(1, &AcquireError::new(ErrorKind::QueueFull));
         let costs = queue.iter().map(|waiter| waiter.cost);
         assert_eq!(costs.collect::<Vec<_>>(), [1]);
+    }
+
+    /// They are callers of a set that have charges.
+    #[test]
+    fn fail_last_passes_those_that_try() {
+        let mut queue = WaitQueue::new();
+        let _receivers = [1, 2, 3, 4].map(|cost| push(&mut queue, cost));
+        for number in [0, 3] {
+            let mut waiter = queue.remove(number).unwrap();
+            waiter.tries = true;
+            queue.insert(waiter);
+        }
+        let full = AcquireError::new(ErrorKind::QueueFull);
+        queue.fail_last(1, &full);
+        let costs = |queue: &WaitQueue<(), u64>| queue.iter().map(|it| it.cost).collect::<Vec<_>>();
+        assert_eq!(costs(&queue), [1, 2, 4]);
+        queue.fail_last(usize::MAX, &full);
+        assert_eq!(costs(&queue), [1, 4]);
     }
 }

@@ -45,8 +45,8 @@ pub(crate) trait Charging: Limit<Request: Clone + Sync> {
     fn denied(own: &Self::State) -> &DeniedCache;
     fn denied_mut(own: &mut Self::State) -> &mut DeniedCache;
 
-    /// Returns the rule of the first limit.
-    fn rule(&self, own: &Self::State) -> Rule;
+    /// Returns the rule of the limit with this index.
+    fn rule(&self, own: &Self::State, index: usize) -> Rule;
 
     /// Returns the number of callers that wait for turns.
     fn in_line(&self, own: &Self::State) -> usize;
@@ -219,19 +219,22 @@ impl<L: Charging> Shared<L> {
             let Common {
                 options, shares, ..
             } = self.limit.common();
-            let (again, denied) = shares.fail(queue, asked, error, L::DENIES_TRIES, L::local);
-            let (now, rule) = (self.now(), self.limit.rule(own));
-            let denied = denied.map(|(cost, wait)| Denied {
-                cost,
-                rule,
-                until: now + wait,
+            let now = self.now();
+            let (again, denied) = shares.fail(queue, now, asked, error, L::DENIES_TRIES, L::local);
+            let denied = denied.map(|denied| Denied {
+                cost: denied.cost,
+                // Those behind it wait for this limit, and perhaps not for the others.
+                rule: self.limit.rule(own, denied.share),
+                until: now + denied.wait,
                 // The server may be back long before the share has enough.
-                believed: again.min(now + wait),
-                again: again.min(now + wait),
+                believed: again.min(now + denied.wait),
+                again: again.min(now + denied.wait),
             });
             L::denied_mut(own).fail(denied, again);
             if shares.waits() {
-                let excess = (waiting + queue.len()).saturating_sub(options.max_waiters);
+                // Callers of a set that have charges keep their places, and are not too many.
+                let waiting = waiting + queue.len() - queue.tries().count();
+                let excess = waiting.saturating_sub(options.max_waiters);
                 queue.fail_last(excess, &AcquireError::new(ErrorKind::QueueFull));
             }
             refuse(&self.limit, state, now, (usize::MAX, Source::Fallback));
@@ -275,7 +278,7 @@ impl<L: Charging> Shared<L> {
         };
         // An earlier rule would convert the key, and earlier charges could not be refunded after
         // that.
-        let rule = self.limit.rule(&self.state().own);
+        let rule = self.limit.rule(&self.state().own, 0);
         let each = |index| refunds.iter().flat_map(move |it| it.arguments(index));
         let arguments = (0..first.limits()).map(|index| each(index).collect());
         L::ask(self, rule, "give", arguments.collect()).await?;

@@ -174,11 +174,16 @@ impl DeniedCache {
         // The cost of the waiters between the denied one and this one.
         let mut between = None;
         let behind = queue.len().saturating_sub(MOST_VISITED);
+        // Callers of a set that have charges are not too many.
+        let mut tries = queue.tries().count();
         queue.answer_first(MOST_VISITED, |index, waiter| {
             let cost = u128::from(waiter.cost);
             let wait = match between {
+                _ if waiter.tries && !denies_tries => {
+                    tries -= 1;
+                    return None;
+                }
                 _ if !is_believed && index >= asked => return None,
-                _ if waiter.tries && !denies_tries => return None,
                 None if waiter.cost < denied.cost => return None,
                 None => first_wait,
                 Some(between) => first_wait.saturating_add(denied.rule.lasting(between + cost)),
@@ -205,9 +210,10 @@ impl DeniedCache {
             let wait = first_wait.saturating_add(denied.rule.lasting(queue.total()));
             let all = queue.len();
             if denies_tries {
+                tries = 0;
                 queue.answer_tries(|_| Err(options.denial(Source::DeniedCache, wait)));
             }
-            let stay = behind - (all - queue.len());
+            let stay = behind - (all - queue.len()) - tries;
             let excess = (waiting + stay).saturating_sub(options.max_waiters);
             queue.fail_last(excess.min(stay), &AcquireError::new(ErrorKind::QueueFull));
         }

@@ -16,14 +16,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use tollgate::Decision;
 use tollgate::time::Tick;
-use tollgate::{Clock, Decision};
 
 use super::charge::{Charge, Grant, Part, Source, Ticket};
 use super::reply::Reply;
 use super::rule::Rule;
 use super::token_cache::{Taken, TokenCache};
 use crate::script::MOST;
+use crate::store::StoreClock;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The number of used-up batches that are remembered for refunds.
@@ -37,7 +38,7 @@ pub(super) struct Prefetch {
     at: AtomicU64,
     /// The burst of the limit.
     pub(super) burst: AtomicU64,
-    clock: Clock,
+    clock: StoreClock,
 }
 
 /// A charge that became tokens.
@@ -61,7 +62,7 @@ impl Batch {
 }
 
 impl Prefetch {
-    pub(super) fn new(chunk: u64, hold: Duration, burst: u64, clock: Clock) -> Self {
+    pub(super) fn new(chunk: u64, hold: Duration, burst: u64, clock: StoreClock) -> Self {
         Self {
             cache: TokenCache::new(chunk / 4),
             chunk,
@@ -235,7 +236,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use tollgate::time::ManualClock;
-    use tollgate::{Algorithm, Quota};
+    use tollgate::{Algorithm, Clock, Quota};
 
     use super::*;
 
@@ -267,8 +268,8 @@ mod tests {
             let clock = Clock::manual();
             Self {
                 prefetch: Prefetch {
-                    clock: Clock::from(&clock),
-                    ..Prefetch::new(10, Duration::from_nanos(HOLD), 1000, Clock::system())
+                    clock: Clock::from(&clock).into(),
+                    ..Prefetch::new(10, Duration::from_nanos(HOLD), 1000, Clock::system().into())
                 },
                 clock,
                 batches: Batches::default(),

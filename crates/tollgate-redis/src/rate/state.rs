@@ -230,7 +230,7 @@ impl Charging for Rate {
         &mut own.denied
     }
 
-    fn rule(&self, own: &RateState) -> Rule {
+    fn rule(&self, own: &RateState, _index: usize) -> Rule {
         own.rule
     }
 

@@ -27,9 +27,10 @@ impl Store {
     /// |---|---|
     /// | `RateLimiter`, `Keyed`, `LimitSet`, `Detector` | decisions, waits, turns, reservations and refunds as on a server |
     /// | `Semaphore`, `Lease` | leases as on a server: they end when the ttl has passed on the clock, and fencing numbers rise; there is no [grace](crate::Semaphore::grace), because no data was lost |
-    /// | [`Charge::at`](crate::Charge::at), windows | time begins at the Unix epoch when the store is created, so windows begin then |
+    /// | [`Charge::at`](crate::Charge::at), windows | time begins at the Unix epoch when the store is created, so windows begin then; `at` of a call that costs nothing is the time of this machine, and that of a prefetched token the time at which the newest tokens were charged, as with a server |
     /// | `set_quota` | what is owed is rounded up, to a nanosecond of the rate; time until the change counts at the old rate, and on a server from the last charge on at the new one; a fixed window that has begun goes on |
     /// | a reservation that waits, of a sliding window or a log | its own time is that of a server; until then nothing more is admitted, where a server may admit up to what the reservation leaves |
+    /// | a refund of a part of more than 4,096 tokens that were [prefetched](crate::RateLimiter::prefetch) in one call | up to a 4,096th of them may stay charged |
     /// | a refund behind which other charges were refunded | a server gives back less, see [`refund`](crate::RateLimiter::refund) |
     /// | outages, [`deadline`](Self::deadline), [`breaker`](Self::breaker), credentials | no call fails, so [fallbacks](crate::Fallback) do not decide; an address where nothing listens is an outage: `Store::new("redis://127.0.0.1:1/")` |
     /// | [`check`](Self::check) | has no warnings |

@@ -54,7 +54,7 @@ use self::nodes::Cluster;
 pub(crate) use self::pushes::{Listener, Listening};
 use self::statistics::StoreCounters;
 pub use self::statistics::{Latency, StoreStatistics};
-pub(crate) use self::time::StoreTime;
+pub(crate) use self::time::{StoreClock, StoreTime};
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 use crate::error::StoreError;

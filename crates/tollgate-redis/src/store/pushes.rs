@@ -10,14 +10,13 @@
 //! The lock is held briefly, never while a listener is called.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{PushInfo, PushKind, Value};
 
 use crate::sync::{Mutex, lock};
+use crate::unique::unique;
 
 /// Called with the rest of a message to that listener, or with `None` when messages may have been lost.
 pub(crate) type Listener = Arc<dyn Fn(Option<&str>) + Send + Sync>;
@@ -81,10 +80,8 @@ impl State {
 
 impl Pushes {
     pub(super) fn new() -> Self {
-        // Random: the state of a new hasher.
-        let number = RandomState::new().build_hasher().finish();
         Self {
-            channel: format!("tollgate:{number:016x}"),
+            channel: format!("tollgate:{:016x}", unique()),
             state: Mutex::default(),
         }
     }

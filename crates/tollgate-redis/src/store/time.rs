@@ -52,9 +52,14 @@ impl StoreTime {
     }
 
     /// Returns the clock for times that are compared with each other only.
-    pub(crate) fn clock(&self) -> Clock {
-        let of = self.0.as_ref();
-        of.map_or_else(Clock::system, |of| of.clock.clone())
+    pub(crate) fn clock(&self) -> StoreClock {
+        match &self.0 {
+            None => Clock::system().into(),
+            Some(of) => StoreClock {
+                clock: of.clock.clone(),
+                runtime: Some(of.runtime.clone()),
+            },
+        }
     }
 
     /// Lets a timeout around the limit that is being polled run on the clock, if there is one.
@@ -83,6 +88,30 @@ impl StoreTime {
         match &self.0 {
             None => tokio::time::sleep(time).await,
             Some(of) => drop(of.timeout(time, std::future::pending::<()>()).await),
+        }
+    }
+}
+
+/// The clock of a store, which tells the same time in each runtime.
+pub(crate) struct StoreClock {
+    clock: Clock,
+    /// The runtime of the time, if the clock may be tokio's.
+    runtime: Option<Handle>,
+}
+
+impl StoreClock {
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        let _entered = self.runtime.as_ref().map(Handle::enter);
+        self.clock.now()
+    }
+}
+
+impl From<Clock> for StoreClock {
+    fn from(clock: Clock) -> Self {
+        Self {
+            clock,
+            runtime: None,
         }
     }
 }

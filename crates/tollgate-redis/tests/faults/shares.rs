@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, ErrorKind};
-use tollgate_redis::{Fallback, RateLimiter, Source, Store};
+use tollgate::{Algorithm, ErrorKind, Quota};
+use tollgate_redis::{Fallback, LimitSet, RateLimiter, Source, Store};
 
 use super::help::{DEADLINE, charged, failure, recovers, slow, until};
 use crate::support::proxy::{Mode, Proxy};
@@ -146,5 +146,21 @@ fn acquire_with_prefetched_tokens_has_charged_the_share_for_them() {
             admitted += 1;
         }
         assert_eq!(admitted, BURST);
+    });
+}
+
+/// The share of the slow limit has plenty, so a waiter is not refused because of it.
+#[test]
+fn acquire_of_a_set_behind_another_caller_waits_for_the_share_that_denied() {
+    runtime().block_on(async {
+        let store = Store::new("redis://127.0.0.1:1/").unwrap();
+        let set = LimitSet::new(&store)
+            .limit("seldom", Quota::per_day(1).burst(100))
+            .limit("often", Quota::per_second(10))
+            .fallback(Fallback::Local { share: 1 });
+        set.acquire().await.unwrap();
+        let hour = Duration::from_secs(3_600);
+        let (one, other) = tokio::join!(set.acquire(), set.acquire().timeout(hour));
+        assert_eq!((one.unwrap().cost(), other.unwrap().cost()), (1, 1));
     });
 }

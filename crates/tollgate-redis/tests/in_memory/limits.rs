@@ -1,9 +1,12 @@
 //! Rate limits and sets in memory, in the paused time of tokio and on a manual clock.
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Builder;
 use tokio::time::{Instant, advance};
-use tollgate::{AcquireError, Algorithm, Clock, ErrorKind, Quota};
+use tollgate::{AcquireError, Algorithm, Clock, ErrorKind, Quota, Throttle};
 use tollgate_redis::{Detector, Keyed, LimitSet, RateLimiter, Source, Store, StoreError};
 
 use crate::support::{algorithms, failure};
@@ -240,6 +243,65 @@ async fn acquire_with_another_kind_of_algorithm_is_a_mistake() -> Result<(), Acq
     let error = failure(&window.try_acquire().await.unwrap_err());
     assert_eq!(error, StoreError::WrongType);
     assert!(store.last_failure().is_some() && !store.is_broken());
+    Ok(())
+}
+
+#[tokio::test]
+async fn acquire_after_a_mistake_on_a_manual_clock_is_answered() -> Result<(), AcquireError> {
+    let clock = Clock::manual();
+    let store = Store::in_memory_on(&clock);
+    ten(&store).try_acquire().await?;
+    let window = ten(&store).algorithm(Algorithm::SlidingWindow);
+    for _ in 0..2 {
+        let window = window.clone();
+        let call = tokio::spawn(async move { window.acquire().await });
+        settled().await;
+        // The clock stands still.
+        assert!(call.is_finished());
+        assert_eq!(
+            failure(&call.await.unwrap().unwrap_err()),
+            StoreError::WrongType
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn acquire_in_another_runtime_takes_prefetched_tokens_by_the_time_of_the_store() {
+    let [one, other] = [(); 2].map(|()| {
+        let mut runtime = Builder::new_current_thread();
+        runtime.enable_time().start_paused(true).build().unwrap()
+    });
+    let limiter = one.block_on(async {
+        let quota = Quota::per_second(1000).burst(1000);
+        let limiter = RateLimiter::new(&Store::in_memory(), "calls", quota).prefetch(10, SECOND);
+        while limiter.acquire().await.unwrap().source() != Source::TokenCache {}
+        limiter
+    });
+    other.block_on(async {
+        advance(3_600 * SECOND).await;
+        let mut call = pin!(limiter.acquire());
+        let polled = std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+        let Poll::Ready(Ok(charge)) = polled else {
+            panic!("the tokens have expired: {polled:?}");
+        };
+        assert_eq!(charge.source(), Source::TokenCache);
+    });
+}
+
+#[tokio::test]
+async fn refund_of_charges_of_another_set_refunds_nothing() -> Result<(), AcquireError> {
+    let (store, quota) = (Store::in_memory(), Quota::per_day(10).burst(10));
+    let both = LimitSet::new(&store).limit("a", quota).limit("b", quota);
+    let one = LimitSet::new(&store).limit("a", quota);
+    for other in [LimitSet::new(&store), one] {
+        let charges = both.acquire_many(2).await?;
+        assert_eq!(other.refund(charges).await, Err(StoreError::Script));
+        other.rollback(both.acquire().await?);
+        assert_eq!(other.unrefunded(), 1);
+    }
+    let decisions = both.peek(0).await?;
+    assert!(decisions.iter().all(|decision| decision.remaining == 4));
     Ok(())
 }
 

@@ -39,6 +39,25 @@ fn acquire_many_of_more_than_the_burst_leaves_a_debt() {
     });
 }
 
+/// The last of these units is due in 65,535 times nine years, which no server can answer in microseconds.
+#[test]
+fn acquire_many_of_a_log_that_is_owed_for_too_long_is_answered_with_the_longest_time() {
+    on_server(async |server| {
+        let nine_years = Quota::new(1, Duration::from_secs(280_000_000));
+        let limiter = RateLimiter::new(&server.store(), "k", nine_years)
+            .algorithm(Algorithm::SlidingLog)
+            .oversize(Oversize::Overdraft);
+        let charge = limiter.acquire_many(65_536).await.unwrap();
+        assert_eq!(charge.cost(), 65_536);
+        let longest = Duration::from_micros(1 << 52);
+        let peek = limiter.peek(1).await.unwrap();
+        assert_eq!(
+            (peek.retry_after, peek.reset_after),
+            (Some(longest), longest)
+        );
+    });
+}
+
 #[test]
 fn retry_after_with_jitter_is_never_earlier() {
     on_server(async |server| {

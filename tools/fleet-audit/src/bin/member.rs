@@ -1,5 +1,6 @@
 //! A process of a fleet that waits for one rate, for [`waiting`](../waiting/index.html) with `members`: prints the
-//! microsecond of the server at which each of its calls was admitted, its cost, and its own time.
+//! microsecond of the server at which each of its calls was admitted, its cost, and its own time. It prints them at
+//! its end, because nobody reads the pipe before.
 //!
 //! It uses only what each version of tollgate-redis has, so it can be built with another version, and both can be in one
 //! fleet: copy this file into a work tree of that version, `cargo build --release -p fleet-audit --bin member`, and name
@@ -34,21 +35,27 @@ fn main() -> Result<(), Box<dyn Error>> {
         let callers = (0..waiters).map(|_| {
             let limiter = limiter.clone();
             tokio::spawn(async move {
+                let mut lines = Vec::new();
                 let waits = async {
                     loop {
                         if let Ok(charge) = limiter.acquire().await {
                             let now = micros(SystemTime::now());
-                            println!("{} {} {now}", micros(charge.at()), charge.cost());
+                            lines.push(format!("{} {} {now}", micros(charge.at()), charge.cost()));
                         }
                     }
                 };
                 let _ = tokio::time::timeout_at(until.into(), waits).await;
+                lines
             })
         });
+        let mut lines = Vec::new();
         for caller in callers.collect::<Vec<_>>() {
-            caller.await?;
+            lines.extend(caller.await?);
         }
         limiter.shutdown().await;
+        for line in lines {
+            println!("{line}");
+        }
         Ok(())
     })
 }

@@ -24,7 +24,6 @@
 //! cargo run --release -p fleet-audit --bin waiting -- processes=50 sets=2 rate=100 seconds=30
 //! cargo run --release -p fleet-audit --bin waiting -- processes=20 burst=50 cost=50
 //! cargo run --release -p fleet-audit --bin waiting -- processes=200 freeze=2000
-//! cargo run --release -p fleet-audit --bin waiting -- processes=50 drop=10000
 //! cargo run --release -p fleet-audit --bin waiting -- processes=8 members=8
 //! ```
 //!
@@ -82,9 +81,8 @@ struct Setup {
 }
 
 /// The names of disturbances.
-const DISTURBANCES: [&str; 14] = [
-    "lost", "hole", "stop", "stall", "freeze", "drop", "double", "late", "flush", "state", "del",
-    "readonly", "kill", "quota",
+const DISTURBANCES: [&str; 11] = [
+    "lost", "hole", "stop", "stall", "freeze", "flush", "state", "del", "readonly", "kill", "quota",
 ];
 
 #[derive(Clone, Copy)]
@@ -234,7 +232,9 @@ async fn run(setup: &Setup, member: &PathBuf) -> Result<ExitCode, Box<dyn Error>
             _ => tokio::spawn(process),
         });
     }
-    let disturbing = disturb(*setup, server, proxy, doomed);
+    // This program is the last one, because it cannot stop others while it is stopped.
+    let ids = members.iter().map(Child::id).chain([std::process::id()]);
+    let disturbing = disturb(*setup, ids.collect(), server, proxy, doomed);
     tokio::time::sleep(setup.warm_up()).await;
     let before = (calls(&stores), processor_time());
     tokio::time::sleep(setup.counted()).await;
@@ -249,14 +249,11 @@ async fn run(setup: &Setup, member: &PathBuf) -> Result<ExitCode, Box<dyn Error>
         }
     }
     collect(setup, members)?;
-    let messages = disturbing.await.expect("it does not panic");
+    disturbing.await.expect("it does not panic");
     let admissions = std::mem::take(&mut *admissions());
     // The tries are calls, too.
     let calls = calls.saturating_sub(tries - fallbacks);
     let excess = report(setup, &admissions, begin, calls, processor);
-    if ["drop", "double", "late"].iter().any(|name| setup.is(name)) {
-        println!("{messages} messages of channels were dropped, doubled or late");
-    }
     if setup.sets > 0 {
         let part = 100.0 * fallbacks as f64 / tries.max(1) as f64;
         println!("another limit beside the sets: fallback {part:.1} % of {tries}");
@@ -321,7 +318,6 @@ impl Limits {
 /// - `stop`: the server stops for a fifth of each second
 /// - `stall`: the server stops until the end
 /// - `freeze`: all processes stop until the end, once; the server does not
-/// - `drop`, `double`, `late`: the messages of channels to the far half are lost, arrive twice, or half a second late
 /// - `flush`: the server forgets all scripts twenty times a second
 /// - `state`: the server loses its data once a second
 /// - `del`: the limit is deleted once a second
@@ -329,13 +325,19 @@ impl Limits {
 /// - `kill`: half of the processes end at once, without a goodbye
 /// - `quota`: before, the limit has one call a minute; here nothing happens
 ///
-/// Returns the number of messages of channels that were disturbed.
-fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) -> JoinHandle<u64> {
+/// `ids` are those of all processes of the operating system, this one included.
+fn disturb(
+    setup: Setup,
+    ids: Vec<u32>,
+    server: Server,
+    proxy: Proxy,
+    doomed: Option<Runtime>,
+) -> JoinHandle<()> {
     tokio::spawn(async move {
         let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
         let Some((name, time)) = setup.disturbance else {
             pause(setup.seconds * 1000).await;
-            return 0;
+            return;
         };
         pause(setup.seconds * 1000 / 3).await;
         let mut connection = server.connection();
@@ -347,9 +349,6 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) 
         let mode = match name {
             "lost" => Mode::DropReplies,
             "hole" => Mode::BlackHole,
-            "drop" => Mode::DropMessages,
-            "double" => Mode::DoubleMessages,
-            "late" => Mode::DelayMessages(Duration::from_millis(500)),
             _ => Mode::Delay(Duration::from_millis(setup.far)),
         };
         proxy.set(mode);
@@ -374,9 +373,9 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) 
                     server.go_on();
                 }
                 "freeze" => {
-                    let id = std::process::id();
-                    let seconds = time as f64 / 1000.0;
-                    let words = format!("kill -STOP {id}; sleep {seconds}; kill -CONT {id}");
+                    let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+                    let (ids, seconds) = (ids.join(" "), time as f64 / 1000.0);
+                    let words = format!("kill -STOP {ids}; sleep {seconds}; kill -CONT {ids}");
                     // It stops this program, so it cannot be waited for in between.
                     let stopping = Command::new("sh").args(["-c", &words]).spawn();
                     stopping.expect("a shell").wait().expect("it ends");
@@ -401,7 +400,6 @@ fn disturb(setup: Setup, server: Server, proxy: Proxy, doomed: Option<Runtime>) 
         }
         proxy.set(Mode::Delay(Duration::from_millis(setup.far)));
         pause(setup.seconds * 1000 * 2 / 3).await;
-        proxy.messages()
     })
 }
 
