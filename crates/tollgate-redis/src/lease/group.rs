@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::batches::Batches;
 use super::drivers::Drivers;
-use super::renewals::Renewals;
 use crate::queue::LimitCounters;
 use crate::script::micros;
 use crate::store::Store;
@@ -50,7 +49,8 @@ pub(super) struct Group {
     pub(super) has_keys: bool,
     pub(super) batches: Arc<Batches>,
     pub(super) drivers: Arc<Drivers>,
-    pub(super) renewals: Renewals,
+    /// Each lease that is held has a reference.
+    pub(super) held: Arc<()>,
     pub(super) counters: LimitCounters,
     /// The highest number of a lease or a ticket that the server has given for any of them.
     highest: AtomicU64,
@@ -71,7 +71,7 @@ impl Group {
             store,
             options,
             has_keys,
-            renewals: Renewals::default(),
+            held: Arc::default(),
             counters: LimitCounters::default(),
             highest: AtomicU64::new(0),
             round_trip: AtomicU64::new(0),
@@ -129,7 +129,7 @@ impl Group {
         let counts = [
             count(&self.waited),
             count(&self.releasing),
-            self.renewals.len(),
+            count(&self.held),
         ];
         let many = counts.into_iter().max().unwrap_or_default();
         let most = times(AGAIN_EACH, many).min(LONGEST_AGAIN).max(most);

@@ -92,6 +92,8 @@ struct Held {
     renewing: Arc<tokio::sync::Mutex<()>>,
     /// `None` for a lease of no permits, which never expires.
     until: Mutex<Option<BootInstant>>,
+    /// Counts the lease in its group.
+    _counted: Arc<()>,
 }
 
 impl Held {
@@ -129,12 +131,13 @@ impl Lease {
             request,
             fencing,
             until: Mutex::new(Some(until)),
+            _counted: Arc::clone(&group.held),
             ..Held::default()
         });
-        let renewals = &group.renewals;
+        let renewals = &shared.limit.renewals;
         let (number, is_first) = renewals.add(shared, Arc::clone(&held), sent, ttl);
         if is_first {
-            let task = Renewing::new(group);
+            let task = Renewing::new(group, renewals);
             drop(group.store.runtime().spawn(task.run()));
         }
         let held_in = Some((Arc::clone(shared), number));
@@ -144,7 +147,7 @@ impl Lease {
     /// Ends the lease. Returns the call that returns the permits, unless they are lost or returned.
     fn end(&mut self) -> Option<Detached<()>> {
         let (shared, number) = self.held_in.take()?;
-        if !shared.limit.group.renewals.remove(number) {
+        if !shared.limit.renewals.remove(number) {
             return None;
         }
         let store = shared.store.clone();

@@ -12,6 +12,7 @@ use tollgate::{AcquireError, Throttle};
 use super::Lease;
 use super::group::{Group, Options};
 use super::looks::Looks;
+use super::renewals::Renewals;
 use super::state::{LeaseState, Leases, Shared, process};
 use crate::error::StoreError;
 use crate::keys;
@@ -136,10 +137,15 @@ impl Semaphore {
         };
         let keys = keys::Semaphore::new(&name.into(), store.is_cluster());
         let group = Group::new(store.clone(), options, false);
-        Self::made(&group, Arc::new(keys), permits)
+        Self::made(&group, Arc::default(), Arc::new(keys), permits)
     }
 
-    fn made(group: &Arc<Group>, keys: Arc<keys::Semaphore>, permits: usize) -> Self {
+    fn made(
+        group: &Arc<Group>,
+        renewals: Arc<Renewals>,
+        keys: Arc<keys::Semaphore>,
+        permits: usize,
+    ) -> Self {
         let state = LeaseState {
             permits,
             looks: Looks::new(group.round_trip()),
@@ -149,6 +155,7 @@ impl Semaphore {
             keys,
             process: process(),
             group: Arc::clone(group),
+            renewals,
         };
         Self {
             shared: Arc::new(Shared::new(group.store.clone(), limit, state)),
@@ -160,20 +167,26 @@ impl Semaphore {
         let mut options = group.options;
         change(&mut options);
         let group = Group::new(group.store.clone(), options, group.has_keys);
-        Self::made(&group, Arc::clone(keys), self.permits())
+        Self::made(&group, Arc::default(), Arc::clone(keys), self.permits())
     }
 
     /// Returns a semaphore with the same options and permits, whose keys share their calls and tasks.
     pub(crate) fn of_keys(&self) -> Self {
         let Leases { keys, group, .. } = &self.shared.limit;
         let group = Group::new(group.store.clone(), group.options, true);
-        Self::made(&group, Arc::clone(keys), self.permits())
+        Self::made(&group, Arc::default(), Arc::clone(keys), self.permits())
     }
 
     /// Returns the semaphore of a key, if this one was [made for keys](Self::of_keys).
     pub(crate) fn of_key(&self, key: &str) -> Self {
-        let Leases { keys, group, .. } = &self.shared.limit;
-        Self::made(group, Arc::new(keys.of_key(key)), self.permits())
+        let Leases {
+            keys,
+            group,
+            renewals,
+            ..
+        } = &self.shared.limit;
+        let (renewals, keys) = (Arc::clone(renewals), Arc::new(keys.of_key(key)));
+        Self::made(group, renewals, keys, self.permits())
     }
 
     #[cfg(test)]

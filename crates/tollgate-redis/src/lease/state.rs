@@ -22,6 +22,7 @@ use super::Lease;
 use super::boot_instant::BootInstant;
 use super::group::Group;
 use super::looks::{Asked, Looks};
+use super::renewals::Renewals;
 use crate::error::StoreError;
 use crate::keys;
 use crate::queue::{self, Limit, Next, Running, Wait, Waiter};
@@ -44,6 +45,8 @@ pub(super) struct Leases {
     /// The name of this process in the line of the semaphore, with which the ids of its leases begin.
     pub(super) process: String,
     pub(super) group: Arc<Group>,
+    /// Of all leases of the group.
+    pub(super) renewals: Arc<Renewals>,
 }
 
 #[derive(Default)]
