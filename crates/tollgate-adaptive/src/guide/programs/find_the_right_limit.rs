@@ -33,7 +33,11 @@ async fn main() -> io::Result<()> {
     }
     let now = limit.snapshot();
     let why = now.explanation;
-    println!("{} calls at once: {}", now.permits.limit, why.reason.as_str());
+    println!(
+        "{} calls at once: {}",
+        now.permits.limit,
+        why.reason.as_str()
+    );
     println!("{:?}, {:?} without a queue", why.latency, why.baseline);
     Ok(())
 }
