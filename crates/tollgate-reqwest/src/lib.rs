@@ -124,6 +124,16 @@ pub use self::refusals::Refusals;
 pub use self::throttle::ThrottleMiddleware;
 /// Returns the feedback of a response about the load of its server, for
 /// [`classify`](ThrottleMiddleware::classify): [`tollgate_http::feedback_of_head`].
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::throttle::Feedback;
+///
+/// let busy = http::Response::builder().status(503).body("")?;
+/// assert_eq!(tollgate_reqwest::feedback(&busy.into()), Feedback::OVERLOADED);
+/// # Ok::<_, http::Error>(())
+/// ```
 pub fn feedback(response: &reqwest::Response) -> tollgate::throttle::Feedback {
     tollgate_http::feedback_of_head(response.status(), response.headers())
 }

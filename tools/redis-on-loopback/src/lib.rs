@@ -8,6 +8,7 @@ pub mod proxy;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -163,6 +164,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns the connection to the one server of this program, for cases that are run one after the other.
+pub fn shared_connection() -> MutexGuard<'static, redis::Connection> {
+    static CONNECTION: OnceLock<(Mutex<redis::Connection>, Mutex<Server>)> = OnceLock::new();
+    let (connection, _) = CONNECTION.get_or_init(|| {
+        let server = Server::start();
+        (Mutex::new(server.connection()), Mutex::new(server))
+    });
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A server's process, which is killed on drop, and also if the program that

@@ -57,8 +57,8 @@ const APART: f64 = 1.5;
 /// differ by half a second. Probes take about a thirty-second of the calls. If calls seldom meet, at less than 1.5
 /// in flight, there is no queue, and the limit stays.
 ///
-/// If more than one in 32 of a window are overloaded, the limit returns to the last one without overload, and stays below
-/// for 32 windows.
+/// If more than one in 32 calls of a window is refused, the limit returns to the last one without overload, and stays
+/// below for 32 windows.
 ///
 /// - Good at: service times, capacities and distributions that are unknown and change, heavy tails, servers that
 ///   refuse, and several clients before one server.

@@ -3,12 +3,12 @@
 //!
 //! Positions and identities of charges are names that each side chooses, so a refund gets those of its side.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::MutexGuard;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use redis::{Arg, Cmd, Connection, FromRedisValue};
-use redis_on_loopback::Server;
+use redis_on_loopback::shared_connection;
 
 use super::Memory;
 use crate::script::{CALLERS, DEBT, LEASE, LEASES, LIMIT_SET, LOG, MOST, STEPS, Script, WINDOW};
@@ -39,16 +39,6 @@ local redis = {
 }
 ";
 
-/// One server for all cases, which are run one after the other.
-fn connection() -> MutexGuard<'static, Connection> {
-    static CONNECTION: OnceLock<(Mutex<Connection>, Mutex<Server>)> = OnceLock::new();
-    let (connection, _) = CONNECTION.get_or_init(|| {
-        let server = Server::start();
-        (Mutex::new(server.connection()), Mutex::new(server))
-    });
-    connection.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn config(cases: u32) -> ProptestConfig {
     proptest::test_runner::contextualize_config(ProptestConfig {
         cases,
@@ -66,7 +56,7 @@ struct Both {
 
 impl Both {
     fn new() -> Self {
-        let mut connection = connection();
+        let mut connection = shared_connection();
         let () = redis::cmd("FLUSHALL").query(&mut *connection).unwrap();
         // The data is old, so that a semaphore has no grace time.
         let () = redis::cmd("MSET")

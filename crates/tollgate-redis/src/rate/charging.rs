@@ -244,7 +244,7 @@ impl<L: Charging> Shared<L> {
     /// Tells the server what it does not know, before a call for callers.
     pub(super) async fn repay(&self, rule: Rule, limits: usize) -> Result<(), StoreError> {
         let has_failed = L::denied(&self.state().own).lost().is_some();
-        let peek = L::ask(self, rule, "peek", vec![vec![0]; limits]);
+        let peek = async { L::ask(self, rule, "peek", vec![vec![0]; limits]).await };
         let charge = |owed: Vec<u64>| {
             let each = owed.into_iter().map(|owed| vec![owed]);
             L::ask(self, rule, "charge", each.collect())

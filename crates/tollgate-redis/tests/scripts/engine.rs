@@ -1,10 +1,10 @@
 //! A script on a real server, with a clock that is a key that the test sets.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::MutexGuard;
 
 use redis::Connection;
 
-use crate::support::server::Server;
+use crate::support::server::shared_connection;
 
 /// The kind of script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,16 +54,6 @@ pub(crate) struct Engine {
     /// Several limits, with and without the head.
     several: [String; 2],
     now: u64,
-}
-
-/// One server for all cases, which are run one after the other.
-fn connection() -> MutexGuard<'static, Connection> {
-    static CONNECTION: OnceLock<(Mutex<Connection>, Mutex<Server>)> = OnceLock::new();
-    let (connection, _) = CONNECTION.get_or_init(|| {
-        let server = Server::start();
-        (Mutex::new(server.connection()), Mutex::new(server))
-    });
-    connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The changes of the scripts: texts, and their replacements. With them the clock of the test decides, and the server
@@ -186,7 +176,7 @@ fn from_written(told: Told, done: usize, written: &str) -> Vec<i64> {
 
 impl Engine {
     pub(crate) fn new(now: u64) -> Self {
-        let mut connection = connection();
+        let mut connection = shared_connection();
         let _: () = redis::cmd("FLUSHALL").query(&mut *connection).unwrap();
         let mut this = Self {
             connection,
