@@ -452,7 +452,8 @@ def main():
     try:
         out = translate(text)
     except NotUnderstood as reason:
-        sys.exit(f'not understood: {reason}')
+        sys.exit(f'not understood: {reason}\nWrite the function in operators that the translator knows, or add what is missing '
+                 'to proofs/mir2coq.py, with its meaning in proofs/coq/Machine.v.')
     print('(* The arithmetic of src/algorithm/{params,gcra,quota_change,refunds}.rs, src/quota.rs and src/time/tick.rs, from MIR by')
     print('   proofs/mir2coq.py. Do not edit: `scripts/proofs` compares this file with the compiler. *)')
     print('Require Import ZArith.\nRequire Import Machine.\nOpen Scope Z_scope.\n')

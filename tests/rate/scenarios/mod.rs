@@ -86,7 +86,8 @@ fn setup(text: &str) -> (Vec<Algorithm>, Setup) {
     let limiter: Vec<_> = parts.next().unwrap_or_default().split(' ').collect();
     let mut algorithms = Vec::new();
     let mut words = limiter.into_iter().peekable();
-    let is_whole = |it: &Algorithm| !matches!(it, Algorithm::SubInterval { .. });
+    let thousand = Quota::per_second(1000).burst(1000);
+    let is_whole = |it: &Algorithm| it.batch(thousand).max_burst() == 1000;
     let is_quota = |word: &&str| {
         word.parse::<Algorithm>().is_err() && !["all", "whole", "word"].contains(word)
     };
