@@ -229,22 +229,30 @@ impl Call {
     }
 
     /// Checks whether the call was served in its queue.
-    #[inline]
     pub(super) fn wait(&mut self, waker: &Waker) -> Polled<Receipt> {
-        let Stage::Waiting(waiter) = &mut self.stage else {
+        let Stage::Waiting(Waiter { id, state }) = &mut self.stage else {
             panic!("polled again after it was ready");
         };
-        let polled = waiter.poll(waker);
-        match &polled {
-            Poll::Ready(Ok(receipt)) if is_entrant() => {
-                Charge(*receipt).report(&waiter.state.config.clock);
-            }
+        let served = lock_if_served(&state.queue, |it| &mut it.waiters, id, waker);
+        let outcome = served.map(|(mut queue, id)| queue.collect(&id));
+        let outcome = outcome.or_else(|| {
+            // The waiter may be due while the timer is late.
+            let mut locked = Locked::new(state);
+            locked.lock_on_time();
+            let id = id.take_if(|id| locked.request(id).is_none())?;
+            Some(locked.collect(&id))
+        });
+        let clock = &state.config.clock;
+        let Some(outcome) = outcome else {
+            report_clock(clock);
+            return Poll::Pending;
+        };
+        match outcome {
+            Ok(receipt) if is_entrant() => Charge(receipt).report(clock),
             _ => {}
         }
-        if polled.is_ready() {
-            self.stage = Stage::Over;
-        }
-        polled
+        self.stage = Stage::Over;
+        Poll::Ready(outcome)
     }
 
     /// Charges a new call now, or refuses it, or joins the queue of the state.
@@ -330,25 +338,6 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// Checks whether the waiter was served.
-    #[inline(never)]
-    pub(super) fn poll(&mut self, waker: &Waker) -> Polled<Receipt> {
-        let state = &self.state;
-        let served = lock_if_served(&state.queue, |it| &mut it.waiters, &mut self.id, waker);
-        if let Some((mut queue, id)) = served {
-            return Poll::Ready(queue.collect(&id));
-        }
-        // The waiter may be due while the timer is late.
-        let mut locked = Locked::new(state);
-        locked.lock_on_time();
-        if let Some(id) = self.id.take_if(|id| locked.request(id).is_none()) {
-            return Poll::Ready(locked.collect(&id));
-        }
-        drop(locked);
-        report_clock(&state.config.clock);
-        Poll::Pending
-    }
-
     /// Returns the time until its turn, for the present queue; `None` if it has been served.
     pub(super) fn delay(&self) -> Option<Duration> {
         let mut locked = Locked::new(&self.state);

@@ -1058,7 +1058,8 @@ impl RateLimiter {
         }
     }
 
-    /// Decides every other call that does not wait.
+    /// Decides every other call that does not wait. It is not inlined, so that a decision by the counter saves fewer
+    /// registers.
     #[inline(never)]
     fn decide_here(&self, cost: u64) -> Result<Charge, AcquireError> {
         self.here(|state| state.decide(cost))

@@ -84,8 +84,11 @@ impl Shared {
         })
     }
 
-    /// Serves the queue.
-    pub(super) fn serve(&self) {
+    /// Serves the queue. The timer calls it when the head may be due, or when the runtime has
+    /// ended.
+    pub(super) fn on_deadline(&self) {
+        // The timer is disarmed first, so that a later arming takes effect.
+        self.timer.disarm();
         Locked::new(self).lock().serve();
     }
 

@@ -49,7 +49,7 @@ pub struct Shared {
     /// The deadline at which the queue is served next. It is armed, and serves the queue, without
     /// the lock. Arming only moves it earlier; if it expires too early, the queue computes the due
     /// tick of its head, and arms it again.
-    timer: Deadline,
+    pub(super) timer: Deadline,
     /// The waker that the timer calls.
     on_deadline: Waker,
 }
@@ -321,14 +321,6 @@ impl Shared {
     pub(super) fn arm(&self, due: Tick) {
         self.timer
             .arm(&self.config.clock, due, self.on_deadline.clone());
-    }
-
-    /// Serves the queue. The timer calls it when the head may be due, or when the runtime has
-    /// ended.
-    pub(super) fn on_deadline(&self) {
-        // The timer is disarmed first, so that a later arming takes effect.
-        self.timer.disarm();
-        self.serve();
     }
 }
 

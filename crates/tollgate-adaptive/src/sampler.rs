@@ -35,13 +35,11 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 /// A call that is measured, or that watches. An `Option` of it is returned in two registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
-    /// The upper half has the number of the window, the lower half the number of calls in flight, or [`WATCHES`].
+    /// The upper half has the number of the window, the lower half the number of calls in flight. For a call that
+    /// watches it is the word, whose lower half is 0.
     place: NonZeroU64,
     began: Tick,
 }
-
-/// No number of calls in flight.
-const WATCHES: u32 = u32::MAX;
 
 impl Measured {
     fn window(self) -> u32 {
@@ -53,12 +51,12 @@ impl Measured {
     }
 
     fn watches(self) -> bool {
-        self.place.get() as u32 == WATCHES
+        self.in_flight() == 0
     }
 }
 
 pub(super) struct Sampler {
-    /// The upper half has the number of the window, the lower half its free places.
+    /// The upper half has the number of the window, from 1 on, the lower half its free places.
     word: AtomicU64,
     /// The samples that found the lock taken.
     lost: AtomicU64,
@@ -141,7 +139,7 @@ impl Sampler {
             rejected_targets: 0,
         };
         Self {
-            word: AtomicU64::new(word(0, samples)),
+            word: AtomicU64::new(word(1, samples)),
             lost: AtomicU64::new(0),
             given: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
@@ -165,7 +163,7 @@ impl Sampler {
     /// Returns whether a call is measured, or a sample was counted.
     pub(super) fn is_used(&self) -> bool {
         let samples = lock(&self.state).samples;
-        self.word.load(Ordering::Relaxed) != word(0, samples)
+        self.word.load(Ordering::Relaxed) != word(1, samples)
     }
 
     fn clamp(&self, limit: f64) -> f64 {
@@ -177,20 +175,14 @@ impl Sampler {
         (limit.round() as usize).clamp(self.limits.0, self.limits.1)
     }
 
-    /// Returns the number of the window.
-    #[inline]
-    fn number(&self) -> u32 {
-        (self.word.load(Ordering::Relaxed) >> 32) as u32
-    }
-
     /// Begins a call: it takes a place, or watches.
     #[inline]
     pub(super) fn begin(&self, semaphore: &Semaphore) -> Option<Measured> {
         let seen = self.word.load(Ordering::Relaxed);
         match seen as u32 {
             0 => Some(Measured {
-                place: NonZeroU64::new(seen | u64::from(WATCHES))?,
-                began: Tick::from_nanos(0),
+                place: NonZeroU64::new(seen)?,
+                began: Tick::default(),
             }),
             _ => self.take_place(semaphore),
         }
@@ -201,7 +193,7 @@ impl Sampler {
         let taken = self.change(|seen| (seen as u32 != 0).then(|| seen - 1))?;
         // The call itself is one.
         let in_flight = u32::try_from(semaphore.in_use()).unwrap_or(u32::MAX);
-        let in_flight = in_flight.clamp(1, WATCHES - 1);
+        let in_flight = in_flight.max(1);
         let place = NonZeroU64::new(taken >> 32 << 32 | u64::from(in_flight))?;
         let began = self.clock.now();
         Some(Measured { place, began })
@@ -210,15 +202,15 @@ impl Sampler {
     /// Returns whether [`end`](Self::end) has anything to do for a call.
     #[inline]
     pub(super) fn needs_end(&self, call: Measured) -> bool {
-        !call.watches() || self.is_overdue(call.window())
+        !call.watches() || self.is_overdue(call.place.get())
     }
 
-    /// Returns whether this window goes on although its deadline has passed, or has no deadline yet. It is not
-    /// inlined, so that the end of a call that only watches saves few registers.
+    /// Returns whether the window of this word goes on although its deadline has passed, or has no deadline yet. It is
+    /// not inlined, so that the end of a call that only watches saves few registers.
     #[inline(never)]
-    fn is_overdue(&self, window: u32) -> bool {
+    fn is_overdue(&self, word: u64) -> bool {
         let deadline = || self.deadline.load(Ordering::Relaxed);
-        self.number() == window && deadline() <= self.clock.now().as_nanos()
+        self.word.load(Ordering::Relaxed) == word && deadline() <= self.clock.now().as_nanos()
     }
 
     /// Ends a call that [needs it](Self::needs_end). If its sample is the last of the window, this runs the
@@ -283,7 +275,7 @@ impl Sampler {
             window.end_at(self.clock.wall(), state.samples);
         }
         // The window ends: samples of its other calls arrive too late, and no call takes a place.
-        let next = number.wrapping_add(1);
+        let next = number.wrapping_add(1).max(1);
         self.word.swap(u64::from(next) << 32, Ordering::Relaxed);
         drop(state);
         self.update(controller, &window, next, semaphore);

@@ -73,6 +73,8 @@ a permit that hangs does not keep a window from ending | 50:16 60:16 | 8 x enter
     limit 60, in-use 8, last samples 16, 8 x leak 0, 16 x call 1, windows 2
 a call that is as old as the cut counts with it | 50:3 60:1 | 2 x enter, call 1, advance 9999, call 0, windows 0,
     advance 2, call 0, windows 1, last samples 3 sum 20001
+a call that watches leaves a window with a free place alone | 50:3 60:1 | 5 x enter, advance 1, leave 4, ignore 0,
+    advance 10001, leave 2, windows 0, 2 x enter, leave 3, windows 0, advance 10001, call 0, windows 1, last samples 3
 an ignored call gives its place to another one | 5:2 5:2 | 100 x enter + ignore 0 + enter + undo 0, windows 0,
     call 1, call 1, windows 1, last samples 2
 a permit that is dropped by a panic is ignored | 5:1 7:1 | enter, panic 0, windows 0, in-use 0, call 1, limit 7
