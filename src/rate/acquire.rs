@@ -233,22 +233,22 @@ impl Call {
         let Stage::Waiting(Waiter { id, state }) = &mut self.stage else {
             panic!("polled again after it was ready");
         };
-        let served = lock_if_served(&state.queue, |it| &mut it.waiters, id, waker);
-        let outcome = served.map(|(mut queue, id)| queue.collect(&id));
-        let outcome = outcome.or_else(|| {
-            // The waiter may be due while the timer is late.
-            let mut locked = Locked::new(state);
-            locked.lock_on_time();
-            let id = id.take_if(|id| locked.request(id).is_none())?;
-            Some(locked.collect(&id))
-        });
-        let clock = &state.config.clock;
-        let Some(outcome) = outcome else {
-            report_clock(clock);
-            return Poll::Pending;
+        let outcome = match lock_if_served(&state.queue, |it| &mut it.waiters, id, waker) {
+            Some((mut queue, id)) => queue.collect(&id),
+            None => {
+                // The waiter may be due while the timer is late.
+                let mut locked = Locked::new(state);
+                locked.lock_on_time();
+                let Some(id) = id.take_if(|id| locked.request(id).is_none()) else {
+                    drop(locked);
+                    report_clock(&state.config.clock);
+                    return Poll::Pending;
+                };
+                locked.collect(&id)
+            }
         };
         match outcome {
-            Ok(receipt) if is_entrant() => Charge(receipt).report(clock),
+            Ok(receipt) if is_entrant() => Charge(receipt).report(&state.config.clock),
             _ => {}
         }
         self.stage = Stage::Over;
