@@ -39,9 +39,14 @@ MUTANTS = [
     ('refunded newer charges count twice', 'newer', 'saturating_sub u64 v4 v3', 'saturating_add u64 v4 v3', 'Refunds'),
     ('a share has the whole burst', 'share', 'v36 := v37 / v38', 'v36 := v37', 'Split'),
     ('the period of a share is rounded down', 'share', 'div_ceil u128 v24 v27', 'Some (v24 / v27)', 'Split'),
+    ('a call is due before the end of a pause', 'not_before', 'v4 <? v5', 'v5 <? v4', 'Pauses'),
+    ('a waiter is charged before it is due', 'granted_at', 'v6 <? v7', 'v7 <? v6', 'Pauses'),
+    ('a shorter pause replaces a longer one', 'end_of_pause', 'v8 <? v4', 'v4 <? v8', 'Pauses'),
+    ('a pause ends a nanosecond early', 'has_ended', 'v3 <=? v4', 'v3 - 1 <=? v4', 'Pauses'),
+    ('only never comes', 'tick_has_come', 'negb v6', 'v6', 'Pauses'),
     ('time ends too early', 'LAST_TICK', 'shl u64 1 58', 'shl u64 1 57', 'Params'),
 ]
-FILES = ['Arithmetic', 'Params', 'Gcra', 'Ticks', 'Batches', 'Changes', 'Steps', 'Rule', 'Split', 'Refunds']
+FILES = ['Arithmetic', 'Params', 'Gcra', 'Ticks', 'Batches', 'Changes', 'Steps', 'Rule', 'Split', 'Refunds', 'Pauses']
 
 
 def broken(code, function, before, after):

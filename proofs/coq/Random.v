@@ -35,14 +35,24 @@ Definition calls (p : params) (t u n : Z) (h : Z) : option Z :=
     passed; after; tick; of; whole; owed; most; begun; later; tat; ahead; of_result taken; given; due; start; fst charged;
     snd charged; of_bool dense; of_bool steps; of_bool even; unless] h))))))))))))))))))))).
 
+(* The functions of a pause, also at the last tick and at three equal ones. *)
+Definition pauses (one two three : Z) (h : Z) : option Z :=
+  let never := 18446744073709551615 in
+  fold_left (fun h '(end_, until, now) => bind h (fun h =>
+    bind (end_of_pause end_ until now) (fun a => bind (has_ended end_ now) (fun b => bind (not_before until end_) (fun c =>
+    bind (tick_has_come until now) (fun d => bind (granted_at end_ until now) (fun e =>
+    Some (sum [a; of_bool b; c; of_bool d; e] h))))))))
+    [(one, two, three); (one, never, three); (one, one, one); (two, never, never)] (Some h).
+
 (* The functions of two sets of parameters, of a quota and of refunds. *)
 Definition others (p q : params) (of : quota) (t u n : Z) (h : Z) : option Z :=
   let nodes := 1 + n mod 1000 in
   let nodes := if quota_period of * nodes <=? 2 ^ 58 * quota_count of then nodes else 1 in
   bind (tat_from_units u) (fun tat => bind (tat_carry tat 0 p q t) (fun a => bind (tat_carry tat 1 p q t) (fun b =>
   bind (tat_carry tat 0 q p t) (fun c' => bind (tat_carry tat 1 q p t) (fun d => bind (newer u t n) (fun e =>
-  bind (refundable n u t) (fun f => bind (share of nodes) (fun s =>
-  Some (sum [a; b; c'; d; e; f; quota_count s; quota_period s; quota_burst s] h))))))))).
+  bind (refundable n u t) (fun f => bind (pauses t u n (sum [a; b; c'; d; e; f] h)) (fun h =>
+  bind (share of nodes) (fun s =>
+  Some (sum [quota_count s; quota_period s; quota_burst s] h)))))))))).
 
 (* Which rule a quota gets with each algorithm, if any; and for one of them, the parameters, which take longer. *)
 Definition rule_of (c p b : Z) (a : algorithm) (whole : bool) (h : Z) : option Z :=

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::super::choice::Algorithm;
+use super::super::ledger::pause::{end_of_pause, granted_at, has_ended, not_before};
 use super::super::params::Params;
 use super::super::quota_change::QuotaChange;
 use super::super::refunds::{Refunds, newer, refundable};
@@ -135,12 +136,30 @@ impl Draws {
         }
         self.add(newer(units, tick, number));
         self.add(refundable(number, units, tick));
+        self.call_pauses([tick, units, number].map(Tick::from_nanos));
         let nodes = 1 + number % 1000;
         let period = u128::from(quota.period_nanos()) * u128::from(nodes);
         let fits = period <= u128::from(quota.count()) << 58;
         let share = quota.share(if fits { nodes as u32 } else { 1 });
         for value in [share.count(), share.period_nanos(), share.max_burst()] {
             self.add(value);
+        }
+    }
+
+    /// Adds the results of the functions of a pause, also at the last tick and at three equal ones.
+    fn call_pauses(&mut self, [one, two, three]: [Tick; 3]) {
+        let never = Tick::from_nanos(u64::MAX);
+        for [end, until, now] in [
+            [one, two, three],
+            [one, never, three],
+            [one, one, one],
+            [two, never, never],
+        ] {
+            self.add(end_of_pause(end, until, now).as_nanos());
+            self.add(u64::from(has_ended(end, now)));
+            self.add(not_before(until, end).as_nanos());
+            self.add(u64::from(until.has_come(now)));
+            self.add(granted_at(end, until, now).as_nanos());
         }
     }
 
