@@ -6,6 +6,7 @@
    refunds, by the list of Refunds.v and by the compiled one: more than it keeps. *)
 Require Import ZArith List.
 Require Import Machine Code Refunds Rule.
+Require Window Log.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -44,6 +45,19 @@ Definition pauses (one two three : Z) (h : Z) : option Z :=
     Some (sum [a; of_bool b; c; of_bool d; e] h))))))))
     [(one, two, three); (one, never, three); (one, one, one); (two, never, never)] (Some h).
 
+(* Changes of the quota of a sliding window, both ways, and of the charges of a log in proportion. *)
+Definition windows (p1 t u n b : Z) (h : Z) : Z :=
+  let c1 := 1 + n mod Z.min p1 (2 ^ 40) in let p2 := 1 + b mod 2 ^ 58 in let c2 := 1 + u mod Z.min p2 (2 ^ 40) in
+  let now := t mod 2 ^ 57 in let start := now - u mod p1 in let passed := (now - start) mod p2 in
+  let w := {| Window.most_of := c1; Window.period_of := p1; Window.start_of := start; Window.previous := b mod (c1 + 1);
+    Window.counted := n mod 2 ^ 41 |} in
+  fold_left (fun h how =>
+    let x := Window.change_of how w now c2 p2 (now - passed) (Window.fading_of how w now c2 p2 passed) in
+    sum [Window.start_of x; Window.previous x; Window.counted x] h) [true; false] h.
+Definition logs (t u n b : Z) (h : Z) : Z :=
+  let old := 1 + n mod 64 in let made := u mod (old + 1) in let ahead := if made =? old then t mod 100 else 0 in
+  let '(made, ahead) := Log.scaled_log made ahead old (1 + b mod 64) in sum [made; ahead] h.
+
 (* The functions of two sets of parameters, of a quota and of refunds. *)
 Definition others (p q : params) (of : quota) (t u n : Z) (h : Z) : option Z :=
   let nodes := 1 + n mod 1000 in
@@ -52,6 +66,7 @@ Definition others (p q : params) (of : quota) (t u n : Z) (h : Z) : option Z :=
   bind (tat_carry tat 0 q p t) (fun c' => bind (tat_carry tat 1 q p t) (fun d => bind (newer u t n) (fun e =>
   bind (refundable n u t) (fun f => bind (pauses t u n (sum [a; b; c'; d; e; f] h)) (fun h =>
   bind (share of nodes) (fun s =>
+  let h := logs t u n u (windows (Z.min (quota_period of) (2 ^ 58)) t u n (quota_burst of) h) in
   Some (sum [quota_count s; quota_period s; quota_burst s] h)))))))))).
 
 (* Which rule a quota gets with each algorithm, if any; and for one of them, the parameters, which take longer. *)

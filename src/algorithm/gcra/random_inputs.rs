@@ -8,6 +8,9 @@ use super::super::ledger::pause::{end_of_pause, granted_at, has_ended, not_befor
 use super::super::params::Params;
 use super::super::quota_change::QuotaChange;
 use super::super::refunds::{Refunds, newer, refundable};
+use super::super::rule::Rule;
+use super::super::sliding_log::scaled;
+use super::super::sliding_window::{SlidingWindow, WindowParts};
 use super::Tat;
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -137,6 +140,8 @@ impl Draws {
         self.add(newer(units, tick, number));
         self.add(refundable(number, units, tick));
         self.call_pauses([tick, units, number].map(Tick::from_nanos));
+        self.call_windows(quota, [tick, units, number]);
+        self.call_logs([tick, units, number]);
         let nodes = 1 + number % 1000;
         let period = u128::from(quota.period_nanos()) * u128::from(nodes);
         let fits = period <= u128::from(quota.count()) << 58;
@@ -161,6 +166,43 @@ impl Draws {
             self.add(u64::from(until.has_come(now)));
             self.add(granted_at(end, until, now).as_nanos());
         }
+    }
+
+    /// Adds the windows after changes of a quota, both ways.
+    fn call_windows(&mut self, quota: Quota, [tick, units, number]: [u64; 3]) {
+        let (period, burst) = (quota.period_nanos().min(1 << 58), quota.max_burst());
+        let other = 1 + burst % (1 << 58);
+        let promise = |count: u64, period: u64| {
+            let count = 1 + count % period.min(1 << 40);
+            Algorithm::SlidingWindow.promise(Quota::new(count, Duration::from_nanos(period)))
+        };
+        let (old, new) = (promise(number, period), promise(units, other));
+        let now = tick % (1 << 57);
+        let start = now as i64 - (units % period) as i64;
+        let parts = WindowParts {
+            start,
+            origin: start,
+            previous: burst % (1 + old.batch.count()),
+            count: number % (1 << 41),
+        };
+        for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
+            let mut window = SlidingWindow::of_parts(&old, parts);
+            window.change(&new, how, Tick::from_nanos(now));
+            let parts = window.parts();
+            for value in [parts.start as u64, parts.previous, parts.count] {
+                self.add(value);
+            }
+        }
+    }
+
+    /// Adds the numbers of charges of a log after a change in proportion.
+    fn call_logs(&mut self, [tick, units, number]: [u64; 3]) {
+        let old = 1 + number % 64;
+        let made = units % (old + 1);
+        let ahead = if made == old { tick % 100 } else { 0 };
+        let (ticks, ahead) = scaled((0..made).collect(), ahead, old, 1 + units % 64);
+        self.add(ticks.len() as u64);
+        self.add(ahead);
     }
 
     /// Adds which rule a quota gets with each algorithm, if any; and for one of them, the parameters. A new algorithm
