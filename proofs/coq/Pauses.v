@@ -4,7 +4,7 @@
    hand here (`change`, `admitted_at`). A decision without the lock is not made during a pause, and not by an earlier clock: that is
    `a pause admits nothing` in proofs/z3/limiter_word.py. *)
 Require Import ZArith Lia Bool QArith.
-Require Import Machine Code Arithmetic Params Gcra Changes Steps.
+Require Import Machine Code Arithmetic Params Gcra Batches Changes Steps.
 Open Scope Z_scope.
 
 (* The last tick, which is never reached. *)
