@@ -22,7 +22,7 @@ import sys
 # The functions to translate: the name in Coq, and the name in MIR without the position of its impl block.
 TIED = [
     ('tick_from_nanos', r'tick::<impl>::from_nanos'), ('tick_as_nanos', r'tick::<impl>::as_nanos'),
-    ('tick_is_never', r'tick::<impl>::is_never'),
+    ('tick_is_never', r'tick::<impl>::is_never'), ('tick_has_come', r'tick::<impl>::has_come'),
     ('quota_is_unlimited', r'quota::<impl>::is_unlimited'), ('count', r'quota::<impl>::count'),
     ('period_nanos', r'quota::<impl>::period_nanos'), ('max_burst', r'quota::<impl>::max_burst'),
     ('clamped', 'clamped'), ('tick_or_never', 'tick_or_never'), ('fraction', 'params::fraction'), ('part', 'part'),
@@ -43,10 +43,12 @@ TIED = [
     ('saturated', 'saturated'), ('scaled', r'quota_change::<impl>::scaled'), ('carried', r'quota_change::<impl>::carried'),
     ('tat_carry', r'gcra::<impl>::carry'), ('newer', 'newer'), ('refundable', 'refundable'),
     ('share', r'quota::<impl>::share'),
+    ('end_of_pause', 'end_of_pause'), ('has_ended', 'has_ended'), ('not_before', 'not_before'), ('granted_at', 'granted_at'),
 ]
 # The name of the same functions in calls.
 CALLS = {
     'Tick::from_nanos': 'tick_from_nanos', 'Tick::as_nanos': 'tick_as_nanos', 'Tick::is_never': 'tick_is_never',
+    'Tick::has_come': 'tick_has_come', 'not_before': 'not_before',
     'Quota::is_unlimited': 'quota_is_unlimited', 'Quota::count': 'count',
     'Quota::period_nanos': 'period_nanos', 'Quota::max_burst': 'max_burst',
     'clamped': 'clamped', 'tick_or_never': 'tick_or_never', 'params::fraction': 'fraction', 'part': 'part',
@@ -454,8 +456,8 @@ def main():
     except NotUnderstood as reason:
         sys.exit(f'not understood: {reason}\nWrite the function in operators that the translator knows, or add what is missing '
                  'to proofs/mir2coq.py, with its meaning in proofs/coq/Machine.v.')
-    print('(* The arithmetic of src/algorithm/{params,gcra,quota_change,refunds}.rs, src/quota.rs and src/time/tick.rs, from MIR by')
-    print('   proofs/mir2coq.py. Do not edit: `scripts/proofs` compares this file with the compiler. *)')
+    print('(* The arithmetic of src/algorithm/{params,gcra,quota_change,refunds,ledger/pause}.rs, src/quota.rs and src/time/tick.rs,')
+    print('   from MIR by proofs/mir2coq.py. Do not edit: `scripts/proofs` compares this file with the compiler. *)')
     print('Require Import ZArith.\nRequire Import Machine.\nOpen Scope Z_scope.\n')
     for name, fields in STRUCTS.items():
         if len(fields) > 1:

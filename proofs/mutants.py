@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Breaks the translated functions in one way at a time, and checks that a proof fails each time.
+"""Breaks the translated functions and the models in Coq in one way at a time, and checks that a proof fails each time.
 
     proofs/mutants.py [FOLDER]
 
-FOLDER has the files of proofs/coq, and Machine.v compiled. A defect is a change in one function of Code.v; it must
-still be a program of Coq, so that the failure is one of a proof. Without a folder, only checks that proofs/coq/Code.v has
-the words that each defect replaces, which takes no prover.
+FOLDER has the files of proofs/coq, and Machine.v compiled. A defect is a change in one function of Code.v, or in one
+definition of the file that is checked first; it must still be a program of Coq, so that the failure is one of a proof.
+Without a folder, only checks that proofs/coq has the words that each defect replaces, which takes no prover.
 """
 import pathlib
 import re
@@ -40,13 +40,25 @@ MUTANTS = [
     ('refunded newer charges count twice', 'newer', 'saturating_sub u64 v4 v3', 'saturating_add u64 v4 v3', 'Refunds'),
     ('a share has the whole burst', 'share', 'v36 := v37 / v38', 'v36 := v37', 'Split'),
     ('the period of a share is rounded down', 'share', 'div_ceil u128 v24 v27', 'Some (v24 / v27)', 'Split'),
+    ('a call is due before the end of a pause', 'not_before', 'v4 <? v5', 'v5 <? v4', 'Pauses'),
+    ('a waiter is charged before it is due', 'granted_at', 'v6 <? v7', 'v7 <? v6', 'Pauses'),
+    ('a shorter pause replaces a longer one', 'end_of_pause', 'v8 <? v4', 'v4 <? v8', 'Pauses'),
+    ('a pause ends a nanosecond early', 'has_ended', 'v3 <=? v4', 'v3 - 1 <=? v4', 'Pauses'),
+    ('only never comes', 'tick_has_come', 'negb v6', 'v6', 'Pauses'),
+    ('a call is decided without the lock in a pause', 'admitted_at', 'paused l = false -> over', 'over', 'Pauses'),
+    ('a change rounds the estimate of a window up by more', 'change_of', 'then 0 else fading', 'then fading else fading', 'Window'),
+    ('a change of a window forgets a call', 'change_of', 'Z.max 0 (owed -', 'Z.max 0 (owed - 1 -', 'Window'),
+    ('the next window forgets the one before', 'event', 'previous := Z.min (counted w) (most_of w)', 'previous := 0', 'Window'),
+    ('a slot is free at once', 'since', 'u + period <= t', 'u <= t', 'Log'),
+    ('a charge takes the slot of a newer one', 'since', 'without (n - 1) known', 'without (n - 2) known', 'Log'),
+    ('a log in proportion rounds down', 'scaled_log', 'used * new + old - 1', 'used * new', 'Log'),
     ('time ends too early', 'LAST_TICK', 'shl u64 1 58', 'shl u64 1 57', 'Params'),
 ]
-FILES = ['Arithmetic', 'Params', 'Gcra', 'Ticks', 'Batches', 'Changes', 'Steps', 'Rule', 'Split', 'Refunds']
+FILES = ['Arithmetic', 'Params', 'Gcra', 'Ticks', 'Batches', 'Changes', 'Steps', 'Rule', 'Split', 'Refunds', 'Pauses', 'Log', 'Window']
 
 
 def broken(code, function, before, after):
-    body = re.search(rf'^Definition {function} .*?^(?=Definition |\Z)', code, re.S | re.M)
+    body = re.search(rf'^(?:Definition|Inductive) {function} .*?^(?=Definition |Lemma |\(\*|\Z)', code, re.S | re.M)
     if not body or before not in body[0]:
         return None
     return code[:body.start()] + body[0].replace(before, after) + code[body.end():]
@@ -60,16 +72,16 @@ def compiles(folder, name, *how):
 
 def required(source, file):
     """The files whose statements a file needs, in the order in which they need each other."""
-    line = re.search(r'^Require Import Machine Code\b.*', (source / f'{file}.v').read_text(), re.M)[0]
-    return [other for other in FILES if re.search(rf'\b{other}\b', line)]
+    line = re.search(r'^Require Import Machine Code\b.*', (source / f'{file}.v').read_text(), re.M)
+    return [other for other in FILES if line and re.search(rf'\b{other}\b', line[0])]
 
 
-def refuted_by(source, code, first):
-    """The file whose proofs fail for this code, if any."""
+def refuted_by(source, changed, code, first):
+    """The file whose proofs fail if a file has this code, if any."""
     with tempfile.TemporaryDirectory() as folder:
         for file in [*source.glob('*.v'), *source.glob('Machine.vo*')]:
             shutil.copy2(file, folder)
-        (pathlib.Path(folder) / 'Code.v').write_text(code)
+        (pathlib.Path(folder) / f'{changed}.v').write_text(code)
         if not compiles(folder, 'Code'):
             sys.exit('this is no program')
         stated = set()
@@ -86,19 +98,24 @@ def refuted_by(source, code, first):
 
 def main():
     source = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else 'proofs/coq')
-    code, survived = (source / 'Code.v').read_text(), 0
-    lost = [(name, function, before) for name, function, before, after, _ in MUTANTS if not broken(code, function, before, after)]
-    for name, function, before in lost:
-        print(f'proofs/mutants.py: {name!r} replaces {before!r}, which `{function}` of Code.v has no more')
-    if lost:
-        sys.exit('a change of a function numbers its variables again: give these defects the words that Code.v has now')
+    texts = {file: (source / f'{file}.v').read_text() for file in ['Code', *FILES]}
+    defects, is_lost, survived = [], False, 0
+    for name, function, before, after, first in MUTANTS:
+        changed = 'Code' if re.search(rf'^Definition {function} ', texts['Code'], re.M) else first
+        code = broken(texts[changed], function, before, after)
+        defects.append((name, changed, code, first))
+        if not code:
+            is_lost = True
+            print(f'proofs/mutants.py: {name!r} replaces {before!r}, which `{function}` of {changed}.v has no more')
+    if is_lost:
+        sys.exit('a change of a function numbers its variables again: give these defects the words that it has now')
     if len(sys.argv) == 1:
         return
-    if refuted_by(source, code, FILES[0]):
+    if refuted_by(source, 'Code', texts['Code'], FILES[0]):
         sys.exit('the proofs fail without a defect')
-    for name, function, before, after, first in MUTANTS:
+    for name, changed, code, first in defects:
         print(f'  {name}: ', end='', flush=True)
-        fails = refuted_by(source, broken(code, function, before, after), first)
+        fails = refuted_by(source, changed, code, first)
         survived += fails is None
         print(f'refuted by {fails}.v' if fails else 'SURVIVES', flush=True)
     print(f'{survived} of {len(MUTANTS)} survived')

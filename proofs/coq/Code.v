@@ -1,5 +1,5 @@
-(* The arithmetic of src/algorithm/{params,gcra,quota_change,refunds}.rs, src/quota.rs and src/time/tick.rs, from MIR by
-   proofs/mir2coq.py. Do not edit: `scripts/proofs` compares this file with the compiler. *)
+(* The arithmetic of src/algorithm/{params,gcra,quota_change,refunds,ledger/pause}.rs, src/quota.rs and src/time/tick.rs,
+   from MIR by proofs/mir2coq.py. Do not edit: `scripts/proofs` compares this file with the compiler. *)
 Require Import ZArith.
 Require Import Machine.
 Open Scope Z_scope.
@@ -20,6 +20,19 @@ Definition tick_is_never (v1 : Z) : option bool :=
   let v2 := v1 in
   let v0 := (v2 =? (greatest u64)) in
   Some v0.
+
+Definition tick_has_come (v1 : Z) (v2 : Z) : option bool :=
+  let v4 := v1 in
+  let v5 := v2 in
+  let v3 := (v4 <=? v5) in
+  if negb v3 then
+    let v0 := false in
+    Some v0
+  else
+    bind (tick_is_never v1) (fun v6 =>
+    let v0 := negb v6 in
+    Some v0
+    ).
 
 Definition quota_is_unlimited (v1 : quota) : option bool :=
   let v3 := (quota_count v1) in
@@ -1540,3 +1553,60 @@ Definition share (v1 : quota) (v2 : Z) : option quota :=
     else None
     else None
   else None.
+
+Definition end_of_pause (v1 : Z) (v2 : Z) (v3 : Z) : option Z :=
+  bind (tick_as_nanos v2) (fun v4 =>
+  bind (tick_as_nanos v3) (fun v6 =>
+  let v5 := (v6 <? v4) in
+  if negb v5 then
+    let v0 := v1 in
+    Some v0
+  else
+    bind (tick_as_nanos v1) (fun v8 =>
+    let v7 := (v8 <? v4) in
+    if negb v7 then
+      let v0 := v1 in
+      Some v0
+    else
+      bind (tick_or_never v4) (fun v0 =>
+      Some v0
+      )
+    )
+  )
+  ).
+
+Definition has_ended (v1 : Z) (v2 : Z) : option bool :=
+  bind (tick_as_nanos v1) (fun v3 =>
+  bind (tick_as_nanos v2) (fun v4 =>
+  let v0 := (v3 <=? v4) in
+  Some v0
+  )
+  ).
+
+Definition not_before (v1 : Z) (v2 : Z) : option Z :=
+  bind (tick_as_nanos v1) (fun v4 =>
+  bind (tick_as_nanos v2) (fun v5 =>
+  let v3 := (v4 <? v5) in
+  if negb v3 then
+    let v0 := v1 in
+    Some v0
+  else
+    let v0 := v2 in
+    Some v0
+  )
+  ).
+
+Definition granted_at (v1 : Z) (v2 : Z) (v3 : Z) : option Z :=
+  bind (not_before v1 v2) (fun v4 =>
+  bind (tick_as_nanos v3) (fun v6 =>
+  bind (tick_as_nanos v4) (fun v7 =>
+  let v5 := (v6 <? v7) in
+  if negb v5 then
+    let v0 := v4 in
+    Some v0
+  else
+    let v0 := v3 in
+    Some v0
+  )
+  )
+  ).

@@ -6,6 +6,7 @@
    refunds, by the list of Refunds.v and by the compiled one: more than it keeps. *)
 Require Import ZArith List.
 Require Import Machine Code Refunds Rule.
+Require Window Log.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -35,14 +36,38 @@ Definition calls (p : params) (t u n : Z) (h : Z) : option Z :=
     passed; after; tick; of; whole; owed; most; begun; later; tat; ahead; of_result taken; given; due; start; fst charged;
     snd charged; of_bool dense; of_bool steps; of_bool even; unless] h))))))))))))))))))))).
 
+(* The functions of a pause, also at the last tick and at three equal ones. *)
+Definition pauses (one two three : Z) (h : Z) : option Z :=
+  let never := 18446744073709551615 in
+  fold_left (fun h '(end_, until, now) => bind h (fun h =>
+    bind (end_of_pause end_ until now) (fun a => bind (has_ended end_ now) (fun b => bind (not_before until end_) (fun c =>
+    bind (tick_has_come until now) (fun d => bind (granted_at end_ until now) (fun e =>
+    Some (sum [a; of_bool b; c; of_bool d; e] h))))))))
+    [(one, two, three); (one, never, three); (one, one, one); (two, never, never)] (Some h).
+
+(* Changes of the quota of a sliding window, both ways, and of the charges of a log in proportion. *)
+Definition windows (p1 t u n b : Z) (h : Z) : Z :=
+  let c1 := 1 + n mod Z.min p1 (2 ^ 40) in let p2 := 1 + b mod 2 ^ 58 in let c2 := 1 + u mod Z.min p2 (2 ^ 40) in
+  let now := t mod 2 ^ 57 in let start := now - u mod p1 in let passed := (now - start) mod p2 in
+  let w := {| Window.most_of := c1; Window.period_of := p1; Window.start_of := start; Window.previous := b mod (c1 + 1);
+    Window.counted := n mod 2 ^ 41 |} in
+  fold_left (fun h how =>
+    let x := Window.change_of how w now c2 p2 (now - passed) (Window.fading_of how w now c2 p2 passed) in
+    sum [Window.start_of x; Window.previous x; Window.counted x] h) [true; false] h.
+Definition logs (t u n b : Z) (h : Z) : Z :=
+  let old := 1 + n mod 64 in let made := u mod (old + 1) in let ahead := if made =? old then t mod 100 else 0 in
+  let '(made, ahead) := Log.scaled_log made ahead old (1 + b mod 64) in sum [made; ahead] h.
+
 (* The functions of two sets of parameters, of a quota and of refunds. *)
 Definition others (p q : params) (of : quota) (t u n : Z) (h : Z) : option Z :=
   let nodes := 1 + n mod 1000 in
   let nodes := if quota_period of * nodes <=? 2 ^ 58 * quota_count of then nodes else 1 in
   bind (tat_from_units u) (fun tat => bind (tat_carry tat 0 p q t) (fun a => bind (tat_carry tat 1 p q t) (fun b =>
   bind (tat_carry tat 0 q p t) (fun c' => bind (tat_carry tat 1 q p t) (fun d => bind (newer u t n) (fun e =>
-  bind (refundable n u t) (fun f => bind (share of nodes) (fun s =>
-  Some (sum [a; b; c'; d; e; f; quota_count s; quota_period s; quota_burst s] h))))))))).
+  bind (refundable n u t) (fun f => bind (pauses t u n (sum [a; b; c'; d; e; f] h)) (fun h =>
+  bind (share of nodes) (fun s =>
+  let h := logs t u n u (windows (Z.min (quota_period of) (2 ^ 58)) t u n (quota_burst of) h) in
+  Some (sum [quota_count s; quota_period s; quota_burst s] h)))))))))).
 
 (* Which rule a quota gets with each algorithm, if any; and for one of them, the parameters, which take longer. *)
 Definition rule_of (c p b : Z) (a : algorithm) (whole : bool) (h : Z) : option Z :=

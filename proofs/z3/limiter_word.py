@@ -3,7 +3,8 @@
 It shows, of a model of src/rate/{state,shared,locked}.rs: no update of the word is lost; a decision without the lock that
 succeeds, and a refusal that is returned, has read the parameters that belong to its word, and a clock that is not before
 the last change of them; nothing is decided between the lock and the clock of its holder, so no earlier decision has a later
-tick; and no decision without the lock passes a waiter, or a limiter that is closed.
+tick; no decision without the lock passes a waiter, or a limiter that is closed; and none is made during a pause, or has a
+tick before its end.
 
 `model.py` says how.
 
@@ -29,6 +30,9 @@ DECIDES = ['load', 'word_and_tick', 'load, a parameter', 'load, the other parame
 TAKES = ['lock', 'lock, the clock']
 RENEWED = ['unlock, writes a parameter', 'unlock, writes the other', 'store']
 RENEWS = [*TAKES, 'change', *RENEWED]
+# The holder pauses the limiter, from the tick 0 until a later one; and a later holder finds that the pause is over.
+PAUSES = [*TAKES, 'pause_for', *RENEWED]
+IS_OVER = ['now', *TAKES, 'unlock, writes nothing', 'store']
 
 
 class Word(Model):
@@ -37,10 +41,12 @@ class Word(Model):
     `latest` that of the latest decision. The holder: `pc`, its word `own`, its tick `now`; `renewed`: it has changed the
     parameters; `shut`: somebody waits, or the limiter is closed. The watched thread: `at`, the word that it has seen in
     `epoch_seen` and `tat_seen`, its tick `tick`, its parameters `one` and `two`. `stale`: it has decided by parameters of
-    another epoch or by an older tick; `passed`: somebody has decided without the lock although `shut`."""
+    another epoch or by an older tick; `passed`: somebody has decided without the lock although `shut`. `until` is the end of
+    the last pause, `paused`: it goes on; `early`: somebody was admitted at a tick before `until`. `since` is also the tick at
+    which a holder of the lock found the pause over."""
 
     promises = ('no update is lost', 'parameters and clock belong to the word', 'nobody is passed',
-                'nothing is decided between the lock and its clock')
+                'nothing is decided between the lock and its clock', 'a pause admits nothing')
     runs = {
         'lock does not set LOCKED': ('no update is lost', ['lock', 'exchange, by another']),
         'lock reads the word before it sets LOCKED': ('no update is lost', ['lock']),
@@ -56,17 +62,24 @@ class Word(Model):
         'an exchange compares no tat': ('no update is lost', [*DECIDES, 'exchange, by another', 'exchange']),
         'an exchange ignores LOCKED': ('nobody is passed', [*DECIDES, *TAKES, 'push', 'exchange']),
         'a refusal does not read the word again': ('parameters and clock belong to the word', [*DECIDES, *RENEWS, 'is_still']),
+        'store unlocks in a pause': ('a pause admits nothing', [*PAUSES, 'exchange, by another']),
+        'a pause keeps the epoch': ('a pause admits nothing', [
+            *DECIDES, *TAKES, 'pause_for', 'unlock, writes nothing', 'store', *IS_OVER, 'exchange']),
+        'a pause ends when somebody locks': ('a pause admits nothing', [
+            *PAUSES, *TAKES, 'unlock, writes nothing', 'store', 'exchange, by another']),
+        'the holder admits in a pause': ('a pause admits nothing', [*TAKES, 'pause_for', 'admit']),
         'store unlocks while somebody waits': ('nobody is passed', [*TAKES, 'push', 'unlock, writes nothing', 'store']),
     }
     mutants = list(runs)
 
     def __init__(self):
         super().__init__(['epoch', 'tat', 'first', 'second', 'sum', 'clock', 'since', 'latest', 'pc', 'own', 'now', 'at',
-                          'epoch_seen', 'tat_seen', 'tick', 'one', 'two'], ['locked', 'renewed', 'shut', 'stale', 'passed'])
+                          'epoch_seen', 'tat_seen', 'tick', 'one', 'two', 'until'],
+                         ['locked', 'renewed', 'shut', 'stale', 'passed', 'paused', 'early'])
 
     def invariant(self, x):
         (epoch, tat, first, second, sum_, clock, since, latest, pc, own, now, at, epoch_seen, tat_seen, tick, one, two,
-         locked, renewed, shut, stale, passed) = (x[name] for name in self.names)
+         until, locked, renewed, shut, stale, passed, paused, early) = (x[name] for name in self.names)
         # The word of the watched thread may still be the present one.
         same = And(epoch_seen == epoch, Not(renewed))
         return {
@@ -86,17 +99,21 @@ class Word(Model):
             'a first parameter of the word': Implies(And(at >= HALF, same), one == epoch_seen),
             'a second parameter of the word': Implies(And(at == READ, same), two == epoch_seen),
             'parameters and clock belong to the word': Not(stale),
+            'a pause stops decisions': Implies(And(pc == FREE, paused), locked),
+            'a pause is new to all who decide': Implies(paused, Or(at == IDLE, Not(same))),
+            'a pause goes on until its end': Or(paused, And(until <= since, Implies(pc >= CHANGES, until <= now))),
+            'a pause admits nothing': Not(early),
         }
 
     def first(self):
         x = self.now
         return And(x['first'] == x['epoch'], x['second'] == x['epoch'], x['sum'] == x['tat'], x['clock'] == 0,
-                   x['since'] == 0, x['latest'] == 0, x['pc'] == FREE, x['at'] == IDLE,
-                   *[Not(x[name]) for name in ('renewed', 'shut', 'stale', 'passed')])
+                   x['since'] == 0, x['latest'] == 0, x['until'] == 0, x['pc'] == FREE, x['at'] == IDLE,
+                   *[Not(x[name]) for name in ('renewed', 'shut', 'stale', 'passed', 'paused', 'early')])
 
     def steps(self, mutant=None):
         (epoch, tat, first, second, sum_, clock, since, latest, pc, own, now, at, epoch_seen, tat_seen, tick, one, two,
-         locked, renewed, shut, stale, passed) = (self.now[name] for name in self.names)
+         until, locked, renewed, shut, stale, passed, paused, early) = (self.now[name] for name in self.names)
         step = self.step
         units, other, new = Ints('units other new')
         waits, in_word = Bool('waits'), Bool('in_word')
@@ -109,15 +126,27 @@ class Word(Model):
         read = other if mutant == 'lock reads the word before it sets LOCKED' else tat
         out[state + 'lock'] = step(pc == FREE, locked=locked if mutant == 'lock does not set LOCKED' else True, own=read, pc=LOCKS)
         reads = And(other <= clock, other >= since) if mutant == 'the holder reads its clock first' else other == clock
-        out[guard + 'lock, the clock'] = step(And(pc == LOCKS, reads), now=other, pc=CHANGES)
-        out[guard + 'admit'] = step(And(pc == CHANGES, units >= 0), own=own + units, sum=sum_ + units, latest=later(now))
+        # `Ledger::end_pause`: see `has_ended` in proofs/coq/Pauses.v.
+        is_over = And(paused, Or(until <= other, mutant == 'a pause ends when somebody locks'))
+        out[guard + 'lock, the clock'] = step(And(pc == LOCKS, reads), now=other, pc=CHANGES, paused=And(paused, Not(is_over)),
+                                              since=If(is_over, other, since))
+        # What is due has come, and is not before the end of a pause: `decided_after_the_end` in proofs/coq/Pauses.v.
+        has_come = True if mutant == 'the holder admits in a pause' else until <= now
+        out[guard + 'admit'] = step(And(pc == CHANGES, units >= 0, has_come), own=own + units, sum=sum_ + units,
+                                    latest=later(now), early=Or(early, now < until))
+        renews = mutant != 'a pause keeps the epoch'
+        out['src/rate/pause.rs: pause_for'] = step(And(pc == CHANGES, other > now, other > until), until=other, paused=True,
+                                                   own=new, sum=new, renewed=Or(renewed, renews), since=now)
+        out['src/rate/pause.rs: resume'] = step(And(pc == CHANGES, paused), until=now, paused=False, own=new, sum=new,
+                                                renewed=Or(renewed, renews), since=now)
         out[guard + 'change'] = step(pc == CHANGES, own=new, sum=new, renewed=True, since=now)
         out[guard + 'push'] = step(pc == CHANGES, shut=True)
         out[guard + 'leave'] = step(pc == CHANGES, shut=waits)
         out[guard + 'close'] = step(pc == CHANGES, shut=True)
         next_ = epoch if mutant == 'a change keeps the epoch' else epoch + 1
         publishes = dict(tat=own, epoch=If(renewed, next_, epoch), renewed=False,
-                         locked=Or(And(shut, mutant != 'store unlocks while somebody waits'), Not(in_word)))
+                         locked=Or(And(shut, mutant != 'store unlocks while somebody waits'), Not(in_word),
+                                   And(paused, mutant != 'store unlocks in a pause')))
         if mutant == 'the word is stored before the parameters':
             # They are then written while the lock is held, but LOCKED is not set.
             out[state + 'store'] = step(pc == CHANGES, pc=If(renewed, STORES, FREE), **publishes)
@@ -131,7 +160,7 @@ class Word(Model):
         # All others that decide without the lock: one of them may be the one that is watched.
         out[state + 'exchange, by another'] = step(
             And(Not(locked), units >= 0, other >= since, other <= clock), tat=tat + units, sum=sum_ + units,
-            latest=later(other), passed=Or(passed, shut))
+            latest=later(other), passed=Or(passed, shut), early=Or(early, other < until))
 
         # The one that is watched: `word_and_tick`, `SharedParams::load`, and `confirm`.
         timed_first = mutant == 'a decision reads the clock first'
@@ -146,7 +175,8 @@ class Word(Model):
                    Implies(mutant != 'an exchange compares no tat', tat_seen == tat))
         by_others = Or(stale, one != epoch, two != epoch, one != first, two != second, tick < since)
         out[state + 'exchange'] = step(And(at == READ, units >= 0, same), tat=tat_seen + units, sum=sum_ + units,
-                                       latest=later(tick), at=IDLE, stale=by_others, passed=Or(passed, shut))
+                                       latest=later(tick), at=IDLE, stale=by_others, passed=Or(passed, shut),
+                                       early=Or(early, tick < until))
         again = True if mutant == 'a refusal does not read the word again' else And(Not(locked), epoch_seen == epoch, tat_seen == tat)
         out[state + 'is_still'] = step(And(at == READ, again), at=IDLE, stale=by_others)
         out[shared + 'confirm'] = step(at == READ, at=IDLE)

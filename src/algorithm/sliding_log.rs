@@ -517,7 +517,7 @@ impl SlidingLog {
 }
 
 /// Scales charges to another count, and returns their ticks and the number of them that are ahead.
-fn scaled(mut ticks: Vec<u64>, ahead: u64, old: u64, new: u64) -> (Vec<u64>, u64) {
+pub(super) fn scaled(mut ticks: Vec<u64>, ahead: u64, old: u64, new: u64) -> (Vec<u64>, u64) {
     let part = |count: u64, by: u64, of: u64| {
         let part = (u128::from(count) * u128::from(by)).div_ceil(u128::from(of));
         u64::try_from(part).unwrap_or(u64::MAX)

@@ -328,7 +328,7 @@ impl<'a> Locked<'a> {
     }
 
     fn has_come(&self, due: Tick) -> bool {
-        due <= self.now && !due.is_never()
+        due.has_come(self.now)
     }
 
     /// Returns the tick at which the head is served.

@@ -30,7 +30,7 @@ pub(super) type Queue = BTreeMap<Key, Waker>;
 pub(super) fn pop_due(queue: &mut Queue, now: Tick) -> Option<(Tick, Waker)> {
     let first = queue.first_entry()?;
     let due = first.key().due;
-    (due <= now && !due.is_never()).then(|| (due, first.remove()))
+    due.has_come(now).then(|| (due, first.remove()))
 }
 
 #[cfg(test)]

@@ -44,6 +44,11 @@ impl Tick {
         self.0 == u64::MAX
     }
 
+    /// Returns whether this tick has come: it is at most `now`, and not never.
+    pub(crate) const fn has_come(self, now: Self) -> bool {
+        self.0 <= now.0 && !self.is_never()
+    }
+
     /// Returns the tick that is `duration` later, or the last tick.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {

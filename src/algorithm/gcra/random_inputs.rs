@@ -5,9 +5,13 @@
 use std::time::Duration;
 
 use super::super::choice::Algorithm;
+use super::super::ledger::pause::{end_of_pause, granted_at, has_ended, not_before};
 use super::super::params::Params;
 use super::super::quota_change::QuotaChange;
 use super::super::refunds::{Refunds, newer, refundable};
+use super::super::rule::Rule;
+use super::super::sliding_log::scaled;
+use super::super::sliding_window::{SlidingWindow, WindowParts};
 use super::Tat;
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -136,6 +140,9 @@ impl Draws {
         }
         self.add(newer(units, tick, number));
         self.add(refundable(number, units, tick));
+        self.call_pauses([tick, units, number].map(Tick::from_nanos));
+        self.call_windows(quota, [tick, units, number]);
+        self.call_logs([tick, units, number]);
         let nodes = 1 + number % 1000;
         let period = u128::from(quota.period_nanos()) * u128::from(nodes);
         let fits = period <= u128::from(quota.count()) << 58;
@@ -143,6 +150,60 @@ impl Draws {
         for value in [share.count(), share.period_nanos(), share.max_burst()] {
             self.add(value);
         }
+    }
+
+    /// Adds the results of the functions of a pause, also at the last tick and at three equal ones.
+    fn call_pauses(&mut self, [one, two, three]: [Tick; 3]) {
+        let never = Tick::from_nanos(u64::MAX);
+        for [end, until, now] in [
+            [one, two, three],
+            [one, never, three],
+            [one, one, one],
+            [two, never, never],
+        ] {
+            self.add(end_of_pause(end, until, now).as_nanos());
+            self.add(u64::from(has_ended(end, now)));
+            self.add(not_before(until, end).as_nanos());
+            self.add(u64::from(until.has_come(now)));
+            self.add(granted_at(end, until, now).as_nanos());
+        }
+    }
+
+    /// Adds the windows after changes of a quota, both ways.
+    fn call_windows(&mut self, quota: Quota, [tick, units, number]: [u64; 3]) {
+        let (period, burst) = (quota.period_nanos().min(1 << 58), quota.max_burst());
+        let other = 1 + burst % (1 << 58);
+        let promise = |count: u64, period: u64| {
+            let count = 1 + count % period.min(1 << 40);
+            Algorithm::SlidingWindow.promise(Quota::new(count, Duration::from_nanos(period)))
+        };
+        let (old, new) = (promise(number, period), promise(units, other));
+        let now = tick % (1 << 57);
+        let start = now as i64 - (units % period) as i64;
+        let parts = WindowParts {
+            start,
+            origin: start,
+            previous: burst % (1 + old.batch.count()),
+            count: number % (1 << 41),
+        };
+        for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
+            let mut window = SlidingWindow::of_parts(&old, parts);
+            window.change(&new, how, Tick::from_nanos(now));
+            let parts = window.parts();
+            for value in [parts.start as u64, parts.previous, parts.count] {
+                self.add(value);
+            }
+        }
+    }
+
+    /// Adds the numbers of charges of a log after a change in proportion.
+    fn call_logs(&mut self, [tick, units, number]: [u64; 3]) {
+        let old = 1 + number % 64;
+        let made = units % (old + 1);
+        let ahead = if made == old { tick % 100 } else { 0 };
+        let (ticks, ahead) = scaled((0..made).collect(), ahead, old, 1 + units % 64);
+        self.add(ticks.len() as u64);
+        self.add(ahead);
     }
 
     /// Adds which rule a quota gets with each algorithm, if any; and for one of them, the parameters. A new algorithm

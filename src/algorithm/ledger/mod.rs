@@ -17,7 +17,7 @@ mod follow;
 mod held;
 mod hold;
 mod others;
-mod pause;
+pub(super) mod pause;
 mod paused;
 mod state;
 
@@ -27,6 +27,7 @@ use self::held::Held;
 pub(crate) use self::held::HeldCharge;
 use self::others::Others;
 pub(super) use self::others::{Growth, OthersUse};
+use self::pause::{granted_at, not_before};
 use self::paused::Paused;
 use super::choice::Algorithm;
 use super::gcra::{Gcra, Origin, Tat};
@@ -190,14 +191,14 @@ impl Ledger {
     /// Does the same as [`due`](Self::due), for a rule and a held cost.
     fn due_by(&self, held: u128, cost: u64, due: impl Fn(u64) -> Tick) -> Tick {
         if self.is_free() {
-            return due(cost).max(self.paused_until);
+            return not_before(due(cost), self.paused_until);
         }
         let (others, capacity) = (self.others_use(), self.capacity());
         let due_beside = |others: u64| {
             let beside = held + u128::from(others);
             let all = u64::try_from(beside + u128::from(cost)).unwrap_or(u64::MAX);
             if beside == 0 || all <= capacity {
-                due(all).max(self.paused_until)
+                not_before(due(all), self.paused_until)
             } else {
                 Tick::from_nanos(u64::MAX)
             }
@@ -234,14 +235,14 @@ impl Ledger {
         makes_up: Option<u64>,
     ) -> Option<Receipt> {
         let due = self.due(0, cost);
-        if due > now || due.is_never() {
+        if !due.has_come(now) {
             return None;
         }
         let earliest = match makes_up {
             Some(0) => now,
             _ => self.rule.earliest(now, makes_up),
         };
-        let at = due.max(earliest).max(after).min(now);
+        let at = granted_at(due, earliest.max(after), now);
         Some(self.charge_call(cost, |rule| rule.grant(at, cost)))
     }
 

@@ -27,10 +27,11 @@ impl Ledger {
     /// Pauses for a duration, unless there is a pause for longer.
     pub(crate) fn pause(&mut self, duration: Duration, now: Tick) {
         let until = now.saturating_add(duration);
-        if until <= now || until <= self.paused_until {
+        let end = end_of_pause(self.paused_until, until, now);
+        if end == self.paused_until {
             return;
         }
-        self.paused_until = tick_or_never(until.as_nanos());
+        self.paused_until = end;
         let first_hold = self.held.as_ref().map_or(0, |held| held.next);
         self.pause.get_or_insert_with(|| {
             Box::new(Paused {
@@ -76,12 +77,50 @@ impl Ledger {
 
     /// Forgets a pause whose end has come.
     pub(super) fn end_pause(&mut self, now: Tick) {
-        let Some(pause) = self.pause.take_if(|_| self.paused_until <= now) else {
+        let Some(pause) = self.pause.take_if(|_| has_ended(self.paused_until, now)) else {
             return;
         };
         if let (Some(held), Saved::Word(before)) = (&mut self.held, pause.before) {
             let spent = self.rule.tat().end().saturating_sub(pause.forced);
             held.add_idle(pause.first_hold, spent.saturating_sub(before.end()));
         }
+    }
+}
+
+/// Returns the end of a pause after a request to pause until a tick: the same as before, if the tick has come or the
+/// present pause is longer.
+pub(in crate::algorithm) const fn end_of_pause(present: Tick, until: Tick, now: Tick) -> Tick {
+    let until = until.as_nanos();
+    if until > now.as_nanos() && until > present.as_nanos() {
+        tick_or_never(until)
+    } else {
+        present
+    }
+}
+
+/// Returns whether a pause with this end is over.
+pub(in crate::algorithm) const fn has_ended(end: Tick, now: Tick) -> bool {
+    end.as_nanos() <= now.as_nanos()
+}
+
+/// Returns the tick at which a call is due that the rule has due at `due`, if no call is due before the end of a pause.
+#[inline(always)]
+pub(in crate::algorithm) const fn not_before(due: Tick, end: Tick) -> Tick {
+    if due.as_nanos() < end.as_nanos() {
+        end
+    } else {
+        due
+    }
+}
+
+/// Returns the tick of the charge of a waiter that has become due: when it was due or later, from `earliest` on, and
+/// not after now.
+#[inline(always)]
+pub(in crate::algorithm) const fn granted_at(due: Tick, earliest: Tick, now: Tick) -> Tick {
+    let at = not_before(due, earliest);
+    if now.as_nanos() < at.as_nanos() {
+        now
+    } else {
+        at
     }
 }
