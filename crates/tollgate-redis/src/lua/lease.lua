@@ -99,13 +99,13 @@ if has_first_version or math.floor(t / SECOND) ~= math.floor(now / SECOND) then
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', stamp)) do tear(member) end
 end
 
-local oldest_leases = redis.call('ZRANGE', leases, 0, FEW - 1, 'WITHSCORES')
+local oldest_leases = redis.call('ZRANGE', leases, '0', LAST_OF_FEW, 'WITHSCORES')
 if oldest_leases[1] and oldest_leases[2] + 0 <= now then
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', stamp)) do
     redis.call('ZREM', leases, member)
     redis.call('HDEL', fences, member)
   end
-  oldest_leases = redis.call('ZRANGE', leases, 0, FEW - 1, 'WITHSCORES')
+  oldest_leases = redis.call('ZRANGE', leases, '0', LAST_OF_FEW, 'WITHSCORES')
 end
 -- The number of permits that are held.
 local held = #oldest_leases / 2
@@ -169,7 +169,7 @@ if what == 'acquire' then
   -- What is known of them: when their leases expire, and the numbers and values of their tickets.
   local expiries, numbers, values, ahead = {}, {}, {}, 0
   if held > 0 then expiries = redis.call('ZMSCORE', leases, unpack(ids)) end
-  local front = redis.call('ZRANGE', tickets, 0, FEW - 1)
+  local front = redis.call('ZRANGE', tickets, '0', LAST_OF_FEW)
   local has_line = front[1] ~= nil
   if has_line then
     read(values, front, names)
@@ -270,9 +270,9 @@ if what == 'acquire' then
   local soonest, old = soon or 0, 0
   if next(claimed) then
     -- The time until a lease expires, which tells nobody, for the process with the oldest ticket.
-    if oldest == nil then oldest = redis.call('ZRANGE', tickets, 0, 0)[1] end
+    if oldest == nil then oldest = redis.call('ZRANGE', tickets, '0', '0')[1] end
     if oldest and process_of(oldest) == process then
-      local first = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
+      local first = redis.call('ZRANGE', leases, '0', '0', 'WITHSCORES')[2]
       if first then soonest = math.min(soon or MOST, math.max(1, first - now)) end
     end
     -- Whether the first version has a ticket or a lease, whose end tells nobody. It has written the state before.
