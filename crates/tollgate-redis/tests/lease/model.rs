@@ -349,9 +349,10 @@ impl Model {
             let fits = COSTS[*who] <= self.room();
             if let Some(fencing) = self.has(*who) {
                 // Only the first version keeps the numbers of its leases.
-                let fencing = match is_first {
-                    true => fencing,
-                    false => self.following(&mut call),
+                let fencing = if is_first {
+                    fencing
+                } else {
+                    self.following(&mut call)
                 };
                 self.hold(&mut call, *who, fencing);
                 self.tickets.retain(|ticket| ticket.who != *who);
