@@ -16,8 +16,8 @@ local tickets, ends, waits = KEYS[3], KEYS[4], KEYS[7]
 -- For how long a ticket stays in front that only its own permits exclude.
 local STUCK = 1000000
 
--- The numbers of tickets and leases that are read at once: the first two are enough in most calls. The server takes
--- longer to read a number as an argument than a string.
+-- The numbers of tickets and leases that are read at once: the first two are enough in most calls. A number as an
+-- argument of a command takes the server longer than a string.
 local FEW, LAST_OF_FEW, MANY = 2, '1', 32
 
 -- A whole number as a string. In two parts, because '%.0f' takes four times as long.
