@@ -50,7 +50,7 @@ const EXAMINED: usize = 2;
 /// calls that are made at the same time share requests: up to 11 keys in one request, which takes the server less than a
 /// millisecond. In a cluster, only keys in the same slot do. A full key delays no other.
 ///
-/// A process looks after each key that it waits for once a second, but makes at most 500 looks a second, as long as each
+/// A process looks after each key that it waits for once a second, or less often behind many tickets, but makes at most 500 looks a second, as long as each
 /// key has one in 10 seconds. A look repairs what was lost: a message, a ticket, the data of the server. Waiters that
 /// get no messages [poll](Semaphore::poll), in the same way at most about 1,000 times a second; with 1,000 such
 /// keys, a key may be free for a second or two before this process notices. So clusters suit fewer keys that are waited for

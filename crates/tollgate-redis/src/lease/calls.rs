@@ -98,14 +98,15 @@ impl Shared {
         };
         let reply = self.ask_in_time("acquire", asked.len(), rest).await?;
         match reply.as_slice() {
-            [_, grace, expiry, first_version, back, places @ ..]
+            [_, grace, soonest, first_version, back, ahead, places @ ..]
                 if places.len() == 2 * asked.len() =>
             {
                 let line = Line {
                     grace: Duration::from_micros(*grace),
-                    expiry: (*expiry > 0).then(|| Duration::from_micros(*expiry)),
+                    soonest: (*soonest > 0).then(|| Duration::from_micros(*soonest)),
                     has_first_version: *first_version > 0,
                     was_missing: *back > 0,
+                    ahead: *ahead,
                     // A connection that was replaced meanwhile is not subscribed.
                     has_channel: channel.is_some() && self.store.channel().is_some(),
                 };

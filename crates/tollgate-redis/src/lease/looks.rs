@@ -2,13 +2,14 @@
 //!
 //! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second, or
 //!    less often if it waits for [many](super::group) semaphores, which repairs what was lost: messages, tickets, the data of the server. A look is about the first ticket,
-//!    because a process that loses its place loses all tickets. If that one is missing, and every ten seconds, all
+//!    because a process that loses its place loses all tickets. If that one is missing, and every twenty seconds, all
 //!    are named.
 //! 2. A process that gets no messages polls: without a subscription; for about a look after it has lost its place
 //!    although it is alive, or until a message arrives; and while the first version of the crate has leases, whose
 //!    releases tell nobody. In the grace time nobody is served, so nobody polls.
 //! 3. A look is earlier if the server says when a lease expires or its grace ends, or that the process before this
-//!    one should have claimed by then.
+//!    one should have claimed by then. It is later if many tickets stand before the first one: the processes in front
+//!    repair what stops the line, so a look of others is a sign of life, and repairs only their own tickets.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,11 @@ use std::time::{Duration, Instant};
 const DEAF: Duration = Duration::from_secs(1);
 
 /// The time after which a look names all tickets again: the server keeps one for a minute after it was named.
-const ALL: Duration = Duration::from_secs(10);
+const ALL: Duration = Duration::from_secs(20);
+
+/// The time between two looks for each ticket before the first one of the process, and the longest of these times.
+const LOOK_FOR_EACH: Duration = Duration::from_millis(10);
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
 /// The bounds of the time in which a process claims a ticket.
 const SHORTEST: Duration = Duration::from_millis(50);
@@ -43,11 +48,13 @@ pub(super) struct Looks {
 pub(super) struct Line {
     /// The rest of the grace time.
     pub(super) grace: Duration,
-    /// When the next lease expires, if this process has to look then.
-    pub(super) expiry: Option<Duration>,
+    /// When this process has to look: the next lease expires, or those before it should have claimed.
+    pub(super) soonest: Option<Duration>,
     pub(super) has_first_version: bool,
     /// A ticket of this process had lost its place.
     pub(super) was_missing: bool,
+    /// The number of tickets before the first one of the request, if it is far from the front.
+    pub(super) ahead: u64,
     /// The server tells this process about its tickets.
     pub(super) has_channel: bool,
 }
@@ -176,6 +183,8 @@ impl Looks {
         } else if line.grace.is_zero() && (self.polls(line.has_channel) || self.is_deaf(now)) {
             poll.mul_f64(1.0 + fastrand::f64())
         } else {
+            let far = LOOK_FOR_EACH.saturating_mul(u32::try_from(line.ahead).unwrap_or(u32::MAX));
+            let look = look.max(far.min(LONGEST_LOOK));
             look.mul_f64(1.0 - fastrand::f64() / 10.0)
         };
         let mut at = now + pause;
@@ -185,7 +194,9 @@ impl Looks {
         if !line.grace.is_zero() {
             at = at.min(now + line.grace + poll.mul_f64(fastrand::f64()));
         }
-        self.at = Some(line.expiry.map_or(at, |expiry| at.min(now + expiry)));
+        self.at = Some(at);
+        let soonest = line.soonest.map(|soonest| now + soonest);
+        self.soon = self.soon.into_iter().chain(soonest).min();
     }
 }
 
@@ -197,9 +208,10 @@ mod tests {
     const POLL: Duration = Duration::from_millis(25);
     const LINE: Line = Line {
         grace: Duration::ZERO,
-        expiry: None,
+        soonest: None,
         has_first_version: false,
         was_missing: false,
+        ahead: 0,
         has_channel: true,
     };
 
@@ -254,6 +266,29 @@ mod tests {
     }
 
     #[test]
+    fn answered_far_from_the_front_looks_later_and_at_most_after_five_seconds() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        let within = |longest: Duration| longest - longest / 10..=longest;
+        for (ahead, longest) in [(100, LOOK), (250, 5 * LOOK / 2), (u64::MAX, 5 * LOOK)] {
+            assert!(within(longest).contains(&look(&mut looks, now, &Line { ahead, ..LINE })));
+        }
+        let soonest = Some(POLL);
+        let ahead = 1_000;
+        assert_eq!(
+            look(
+                &mut looks,
+                now,
+                &Line {
+                    soonest,
+                    ahead,
+                    ..LINE
+                }
+            ),
+            POLL
+        );
+    }
+
+    #[test]
     fn answered_after_a_lost_place_polls_for_one_look() {
         let (mut looks, now) = (Looks::default(), Instant::now());
         let lost = Line {
@@ -296,8 +331,8 @@ mod tests {
         let asked = looks.begin(now, false, false);
         looks.answered(asked, now + LOOK / 2, &LINE, LOOK, POLL);
         assert_eq!(looks.next(), before);
-        let expiry = Some(Duration::from_millis(7));
-        looks.answered(asked, now, &Line { expiry, ..LINE }, LOOK, POLL);
+        let soonest = Some(Duration::from_millis(7));
+        looks.answered(asked, now, &Line { soonest, ..LINE }, LOOK, POLL);
         assert_eq!(looks.next(), Some(now + Duration::from_millis(7)));
         looks.look_now();
         looks.answered(asked, now, &LINE, LOOK, POLL);
@@ -305,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn set_soon_is_forgotten_when_it_is_calm_or_the_process_looks() {
+    fn set_soon_is_forgotten_when_the_process_is_told_or_looks() {
         let (mut looks, now) = (Looks::default(), Instant::now());
         look(&mut looks, now, &LINE);
         looks.set_soon(Some(now + POLL));
@@ -317,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn names_all_each_ten_seconds_without_messages_and_after_a_loss() {
+    fn names_all_each_twenty_seconds_without_messages_and_after_a_loss() {
         let (mut looks, now) = (Looks::default(), Instant::now());
         assert!(looks.names_all(now, true));
         look(&mut looks, now, &LINE);

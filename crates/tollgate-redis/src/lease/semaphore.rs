@@ -24,7 +24,9 @@ use crate::store::Store;
 /// Its permits are [leases](super::Lease): they are returned when they are dropped, and expire
 /// after a [ttl](Self::ttl) when the process that holds them dies. The server decides, by its own
 /// clock. The server tells a waiter when it may claim its lease, so a waiting process sends one request a
-/// second, and a lease that somebody waited for costs three requests.
+/// second, and a lease that somebody waited for costs three requests. A process sends one in up to five seconds if
+/// more than a hundred tickets stand before its first one: it then notices as much later that a message to it, or
+/// the data of the server, was lost.
 ///
 /// A semaphore is cheap to clone, and clones are the same semaphore. Other semaphores with the same
 /// name, in this process or another one, share only the name. They may have another number of
@@ -241,7 +243,7 @@ impl Semaphore {
 
     /// Sets the time between two polls of the server for waiters that get no messages from it, 25 milliseconds
     /// by default. Each time is drawn at random between this and twice this. A release in this process polls at
-    /// once. A process that gets messages does not poll, but looks once a second.
+    /// once. A process that gets messages does not poll, but looks once a second, or less often far from the front.
     ///
     /// # Panics
     ///

@@ -308,6 +308,8 @@ impl Shared {
         own.looks.heard();
         match what {
             "claim" => {
+                // Those before it have left, so it is nobody's successor.
+                own.looks.set_soon(None);
                 let mut first = state.queue.first(MOST_TICKETS);
                 let is_it = |one: &Request| {
                     rest.strip_prefix(&one.id)
@@ -321,8 +323,7 @@ impl Shared {
                 let soon = rest.parse().ok().map(Duration::from_micros);
                 own.looks.set_soon(soon.map(|soon| self.now() + soon));
             }
-            // The driver need not wake for that: it looks at the clock when it does.
-            _ => return own.looks.set_soon(None),
+            _ => {}
         }
         self.notify();
     }

@@ -10,15 +10,15 @@
 --   p  the permits of its process
 --   w  the time in which its process claims it, in microseconds
 --   c  the channel of its process, or nothing if the process only looks
--- and 'next': the process that was told to look soon, and its channel.
 
 local tickets, ends, waits = KEYS[3], KEYS[4], KEYS[7]
 
 -- For how long a ticket stays in front that only its own permits exclude.
 local STUCK = 1000000
 
--- The numbers of tickets that are read at once: the first two are enough in most calls.
-local FEW, MANY = 2, 32
+-- The numbers of tickets and leases that are read at once: the first two are enough in most calls. A number as an
+-- argument of a command takes the server longer than a string.
+local FEW, LAST_OF_FEW, MANY = 2, '1', 32
 
 -- A whole number as a string. In two parts, because '%.0f' takes four times as long.
 local function text(value)
@@ -27,7 +27,14 @@ local function text(value)
   return string.format('%d%06d', math.floor(value / 1000000), value % 1000000)
 end
 
-local function process_of(name) return name:match('^([^.]*)%.') or name end
+-- Plain searches, because a pattern takes many times as long.
+local function process_of(name)
+  local dot = name:find('.', 1, true)
+  return dot and name:sub(1, dot - 1) or name
+end
+
+-- The permits of a ticket: its id has no colon.
+local function permits_of(name) return name:sub(name:find(':', 1, true) + 1) + 0 end
 
 local function is_of_first_version(name) return not name:find('.', 1, true) end
 
@@ -61,27 +68,43 @@ local function tell(channel, message)
   return type(receivers) == 'table' or receivers > 0
 end
 
+-- Adds the values of the tickets in these lists to those by name, false for one that has none.
+local function read(values, ...)
+  local unread = {}
+  for _, names in ipairs({ ... }) do
+    for _, name in ipairs(names) do
+      if values[name] == nil then unread[#unread + 1], values[name] = name, false end
+    end
+  end
+  if not unread[1] then return end
+  for place, value in ipairs(redis.call('HMGET', waits, unpack(unread))) do values[unread[place]] = value end
+end
+
 -- Serves the line in the order of the tickets, while `used` permits are held: grants those in `claimed` that fit,
 -- which stay in the line, and tells the processes of the others to claim. A ticket fits if the permits that are
 -- held, those that are kept for tickets before it, and its own are within the least of its permits and theirs.
 -- The first one that does not fit ends the line, so nobody overtakes it. A process that does not claim in time,
 -- or cannot be told, loses its place: all its tickets leave; but not those of `caller`, the process of this call,
--- unless it cannot be told. `claimed` has the tickets of the current version by name, which need not be stored yet.
--- Returns the names of those that are granted, and the processes that have lost their places.
-local function serve(limit, used, caller, claimed)
+-- unless it cannot be told. `claimed` has the tickets of the current version by name, which need not be stored yet;
+-- `front` the first tickets of the line, or nil if they are not read yet; and `values` the values that were read.
+-- Returns the names of those that are granted; the processes that have lost their places; the oldest ticket that is
+-- left, false if there is none, or nil if that is not known; and if the successor has a ticket in `claimed`, the time
+-- after which it looks.
+local function serve(limit, used, caller, claimed, front, values)
   local granted, gone, told, most = {}, {}, {}, MOST
   -- The least cost of a ticket that was passed, by process.
   local passed = {}
-  local index, page, successor, ended, is_new, patience, before = 0, FEW, nil, false, false, 0, nil
+  local index, page, is_last = 0, FEW, false
+  local ended, is_new, patience, successor, oldest = false, false, 0, nil, nil
 
-  while not ended or (next(told) and not successor) do
-    local names = redis.call('ZRANGE', tickets, index, index + page - 1)
-    local values = redis.call('HMGET', waits, 'next', unpack(names))
-    before, page = values[1], MANY
-    if #names == 0 then break end
-    for place, name in ipairs(names) do
-      local process, n = process_of(name), name:match(':(%d+)$') + 0
-      local value = claimed[name] or values[place + 1]
+  while not is_last and (not ended or next(told) and not successor) do
+    local names = front or index == 0 and redis.call('ZRANGE', tickets, '0', LAST_OF_FEW)
+      or redis.call('ZRANGE', tickets, index, index + page - 1)
+    is_last, front, page = #names < page, nil, MANY
+    read(values, names)
+    for _, name in ipairs(names) do
+      local process, n = process_of(name), permits_of(name)
+      local value = claimed[name] or values[name]
       index = index + 1
       if not value and (not is_of_first_version(name) or not redis.call('ZMSCORE', ends, name)[1]) then
         -- Its data was lost.
@@ -93,6 +116,7 @@ local function serve(limit, used, caller, claimed)
       elseif not gone[process] then
         local one = claimed[name] or waiting(value)
         local bound = math.min(most, one and one.permits or limit)
+        local is_granted = false
         if used + n > bound then
           -- It is passed, and keeps its number, if only its own permits exclude it, and that for a second, or a
           -- ticket of its process for no more was passed.
@@ -107,7 +131,7 @@ local function serve(limit, used, caller, claimed)
           end
           if ended and one and not told[process] then successor = { name, value } end
         elseif claimed[name] then
-          granted[#granted + 1] = name
+          granted[#granted + 1], is_granted = name, true
           used = used + n
         elseif one then
           local is_alive = now - one.told < one.patience
@@ -127,6 +151,7 @@ local function serve(limit, used, caller, claimed)
           -- The first version polls.
           used = used + n
         end
+        if not oldest and not is_granted and not gone[process] then oldest = name end
       end
       if ended and (successor or not next(told)) then break end
     end
@@ -135,21 +160,22 @@ local function serve(limit, used, caller, claimed)
     for _, name in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
       if gone[process_of(name)] then tear(name) end
     end
+    oldest = nil
+  elseif not oldest and is_last then
+    oldest = false
   end
 
-  -- The successor looks when the time of those that were told is over; and it need not if nobody is waited for.
-  if next(told) then
-    if successor and (is_new or not before) then
-      local process, one = process_of(successor[1]), claimed[successor[1]] or waiting(successor[2])
-      if one.channel ~= '' then
-        redis.call('HSET', waits, 'next', process .. ' ' .. one.channel)
-        tell(one.channel, process .. ' soon ' .. text(patience))
-      end
+  -- The successor looks when the time of those that were told is over: by the reply, if it is the caller.
+  local soon = nil
+  if successor and next(told) then
+    local process, one = process_of(successor[1]), claimed[successor[1]] or waiting(successor[2])
+    if one.channel == '' then
+      -- It polls.
+    elseif process == caller and next(claimed) then
+      soon = patience
+    elseif is_new then
+      tell(one.channel, process .. ' soon ' .. text(patience))
     end
-  elseif before then
-    local process, channel = before:match('^(%S+) (.*)$')
-    redis.call('HDEL', waits, 'next')
-    if process then tell(channel, process .. ' calm 0') end
   end
-  return granted, gone
+  return granted, gone, oldest, soon
 end

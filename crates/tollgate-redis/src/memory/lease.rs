@@ -17,12 +17,14 @@ use super::arguments::{Call, Messages, Reply, failed};
 /// For how long a ticket is kept after it was named last.
 const MINUTE: u64 = 60_000_000;
 
+/// The number of tickets that stand in front.
+const FRONT: usize = 2;
+
 /// For how long a ticket stays in front that only its own permits exclude.
 const STUCK: u64 = 1_000_000;
 
 struct Held {
     n: u64,
-    fencing: u64,
     expiry: u64,
 }
 
@@ -162,9 +164,9 @@ impl Line {
     }
 
     /// Adds a lease whose permits were taken.
-    fn hold(&mut self, id: &str, n: u64, fencing: u64, terms: &Terms) {
+    fn hold(&mut self, id: &str, n: u64, terms: &Terms) {
         let expiry = terms.now + terms.ttl;
-        let held = Held { n, fencing, expiry };
+        let held = Held { n, expiry };
         self.held.insert(id.to_owned(), held);
     }
 
@@ -175,6 +177,7 @@ impl Line {
         messages: &mut Messages,
     ) -> RedisResult<Vec<i64>> {
         let (seen, channel) = (call.any_number(7)?, call.text(8)?);
+        let ahead = self.ahead(call.text(9)?);
         let (mut places, mut claimed, mut back) = (Vec::new(), HashMap::new(), 0);
         for (place, one) in call.texts(9).chunks(4).enumerate() {
             let index = 9 + 4 * place;
@@ -183,15 +186,16 @@ impl Line {
             let stays = call.number(index + 3)? != 0;
             let known = self.tickets.iter().find(|(_, it)| it.id == id);
             let known = known.map(|(number, _)| *number);
-            if let Some(fencing) = self.held.get(id).map(|held| held.fencing) {
-                self.hold(id, n, fencing, terms);
+            if self.held.contains_key(id) {
+                let fencing = self.following(seen, terms.now);
+                self.hold(id, n, terms);
                 known.map(|number| self.tickets.remove(&number));
                 places.push([fencing, 0]);
                 continue;
             }
             if asked == 0 && self.tickets.is_empty() && self.take(n, terms.permits) {
                 let fencing = self.following(seen, terms.now);
-                self.hold(id, n, fencing, terms);
+                self.hold(id, n, terms);
                 places.push([fencing, 0]);
                 continue;
             }
@@ -225,7 +229,7 @@ impl Line {
         for number in self.serve(caller, terms, &claimed, messages) {
             if let Some((place, Request { id, n, .. })) = claimed.remove(&number) {
                 let fencing = self.following(seen, terms.now);
-                self.hold(id, n, fencing, terms);
+                self.hold(id, n, terms);
                 self.tickets.remove(&number);
                 places[place] = [fencing, 0];
             }
@@ -241,9 +245,23 @@ impl Line {
         let first = self.held.values().map(|held| held.expiry).min();
         let first = first.filter(|_| is_oldest);
         let soonest = first.map_or(0, |first| (first - terms.now).max(1));
-        let line = [0, int(soonest), 0, back];
+        let line = [0, int(soonest), 0, back, int(ahead)];
         let places = places.into_iter().flatten().map(int);
         Ok(line.into_iter().chain(places).collect())
+    }
+
+    /// Returns the number of tickets before that of an id, or 0 if it is new, was told, or stands in front.
+    fn ahead(&self, id: &str) -> u64 {
+        let place = self.tickets.values().position(|ticket| ticket.id == id);
+        let far = place.filter(|place| *place >= FRONT);
+        let is_told = |place| {
+            self.tickets
+                .values()
+                .nth(place)
+                .is_some_and(|it| it.told.is_some())
+        };
+        far.filter(|place| !is_told(*place))
+            .map_or(0, |place| place as u64)
     }
 
     /// Serves the line. Returns the claimed tickets that are granted, whose permits are taken.
@@ -346,7 +364,7 @@ impl Line {
             return Ok(0);
         }
         self.last = self.last.max(fencing);
-        self.hold(id, n, fencing, terms);
+        self.hold(id, n, terms);
         Ok(if is_held { 1 } else { 2 })
     }
 

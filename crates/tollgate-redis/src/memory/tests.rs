@@ -656,7 +656,7 @@ impl Leases {
         let reply = self.ask("acquire", MOST, rest);
         self.all
             .retain(|it| asked.iter().all(|one| one.id != it.id));
-        for (one, place) in asked.into_iter().zip(reply[5..].chunks(2)) {
+        for (one, place) in asked.into_iter().zip(reply[6..].chunks(2)) {
             let [fencing, ticket] = [place[0], place[1]].map(|it| it as u64);
             self.seen = self.seen.max(fencing).max(ticket);
             if fencing + ticket > 0 {

@@ -36,7 +36,7 @@ fn semaphore(memory: &Memory, now: u64, key: &str, what: &str, rest: &str) -> Ve
 /// Asks for a lease of one permit. Returns its fencing number and the number of its ticket; one of both is 0.
 fn acquire(memory: &Memory, now: u64, key: &str, id: &str) -> [i64; 2] {
     let reply = semaphore(memory, now, key, "acquire", &format!("0  {id} 1 0 1"));
-    [reply[5], reply[6]]
+    [reply[6], reply[7]]
 }
 
 #[test]

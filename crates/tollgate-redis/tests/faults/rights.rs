@@ -96,8 +96,9 @@ async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
     lease.release().await
 }
 
-/// Requests a lease a second time, as a call does whose reply was lost.
-fn again(server: &Server) -> redis::RedisResult<()> {
+/// Requests a lease a second time, as a call does whose reply was lost, and then stands in line behind two others, and
+/// looks, and leaves.
+fn wait_in_line(server: &Server) -> redis::RedisResult<()> {
     let address = server.address().replace("//", "//app:secret@");
     let mut connection = redis::Client::open(address)?.get_connection()?;
     let lease = concat!(
@@ -107,20 +108,30 @@ fn again(server: &Server) -> redis::RedisResult<()> {
         include_str!("../../src/lua/line.lua"),
         include_str!("../../src/lua/lease.lua")
     );
-    for _ in 0..2 {
+    let mut acquire = |id: &str, ticket: u64, stays: u64| -> redis::RedisResult<Vec<u64>> {
         let keys = ["leases", "fences", "tickets", "ends", "state"];
         let keys = keys.map(|part| format!("{{app:twice}}/semaphore/{part}"));
         let mut call = redis::cmd("EVAL");
         call.arg(lease).arg(7).arg(&keys).arg("tollgate:born");
         call.arg("{app:twice}/semaphore/waits");
-        // One permit, for a second, at once, whenever the call is executed.
+        // One permit, for an hour, at once, whenever the call is executed.
         call.arg("acquire")
-            .arg(&[1, 1_000_000, 0, 1_000_000, u64::MAX, 1_000_000]);
+            .arg(&[1, 3_600_000_000, 0, 1_000_000, u64::MAX, 3_600_000_000]);
         // No number was seen before, and nobody is told.
-        call.arg(0).arg("").arg("id").arg(&[1, 0, 0]);
-        let granted: Vec<u64> = call.query(&mut connection)?;
-        assert_eq!(granted[2..], [0, 0, 0, granted[5], 0], "{granted:?}");
+        call.arg(0).arg("").arg(id).arg(&[1, ticket, stays]);
+        call.query(&mut connection)
+    };
+    for _ in 0..2 {
+        let granted = acquire("id", 0, 0)?;
+        assert_eq!(granted[2..], [0, 0, 0, 0, granted[6], 0], "{granted:?}");
     }
+    for id in ["other.1", "other.2"] {
+        acquire(id, 0, 1)?;
+    }
+    let ticket = acquire("own.1", 0, 1)?[7];
+    let ahead = acquire("own.1", ticket, 1)?[5];
+    assert_eq!(ahead, 2);
+    acquire("own.1", ticket, 0)?;
     Ok(())
 }
 
@@ -139,7 +150,7 @@ fn every_verb_needs_the_rights_of_the_readme_and_no_more() {
     set_user(&server, &rights);
     runtime().block_on(async {
         every_verb(&store(&server), &clock).await.unwrap();
-        again(&server).unwrap();
+        wait_in_line(&server).unwrap();
         let warnings = store(&server).check().await;
         assert_eq!(warnings, Ok(vec![Warning::NotPersistent]));
     });
@@ -159,6 +170,11 @@ fn every_verb_needs_the_rights_of_the_readme_and_no_more() {
                     every_verb(&store, &clock).await.unwrap();
                     let warnings = store.check().await.unwrap();
                     assert!(warnings.contains(&Warning::Hidden), "{missing}");
+                }
+                // Only a line needs them.
+                "+hmget" | "+hset" | "+hdel" | "+zmscore" | "+zcount" => {
+                    let text = wait_in_line(&server).unwrap_err().to_string();
+                    assert!(said.iter().any(|it| text.contains(it)), "{text}");
                 }
                 // Waiters are not told, and look.
                 "'&tollgate:*'" | "+subscribe" | "+publish" => {

@@ -64,8 +64,8 @@ fn acquire_of_many_held_keys_waits_in_few_tasks_and_requests() {
         let mut waiting = Box::pin(acquire_all(&other, MANY));
         tokio::select! {
             _ = &mut waiting => panic!("all keys are held"),
-            // Three for the lease, and three for the ticket.
-            () = until(async || ask::<usize>(server, &["DBSIZE"]) == 1 + 6 * MANY) => {}
+            // Two for the lease, and three for the ticket.
+            () = until(async || ask::<usize>(server, &["DBSIZE"]) == 1 + 5 * MANY) => {}
         }
         // The drivers, the connection, and requests under way.
         let tasks = tasks();

@@ -199,7 +199,7 @@ impl Fleet<'_> {
         };
         let mut served = 0;
         for (place, (id, n, _)) in asked.into_iter().enumerate() {
-            let (fencing, ticket) = (reply[5 + 2 * place], reply[6 + 2 * place]);
+            let (fencing, ticket) = (reply[6 + 2 * place], reply[7 + 2 * place]);
             let at = process.waiting.iter().position(|one| one.0 == id).unwrap();
             process.waiting[at].2 = ticket;
             if fencing > 0 {

@@ -33,6 +33,8 @@ pub(super) const DAY: i64 = 86_400_000_000;
 /// The life of a ticket in the current version.
 pub(super) const MINUTE: i64 = 60_000_000;
 
+const SECOND: i64 = 1_000_000;
+
 pub(super) const KEYS: [&str; 7] = ["k", "f", "q", "e", "s", "born", "w"];
 
 pub(super) const START: i64 = 1_700_000_000_000_000;
@@ -75,11 +77,24 @@ struct Wait {
 }
 
 /// The state that is kept between calls.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Kept {
     written: i64,
     last: i64,
     recovered: i64,
+    /// The first version may have a lease or a ticket.
+    has_first: bool,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            written: 0,
+            last: 0,
+            recovered: 0,
+            has_first: true,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -96,8 +111,6 @@ pub(super) struct Model {
     /// The number of callers of the first version.
     pub(super) old: usize,
     pub(super) deaf: [bool; PROCESSES.len()],
-    /// The process that was told to look soon.
-    successor: Option<usize>,
     pub(super) messages: Vec<String>,
 }
 
@@ -128,10 +141,10 @@ impl Model {
         self.leases.clear();
         self.tickets.clear();
         self.kept = Kept::default();
-        self.successor = None;
     }
 
-    fn begin(&mut self) -> Call {
+    /// Begins a call, of the first version or the current one.
+    fn begin(&mut self, is_first: bool) -> Call {
         let (now, mut kept) = (self.now, self.kept);
         let writes = now < kept.written;
         if writes {
@@ -147,7 +160,10 @@ impl Model {
             kept.recovered = born;
         }
         self.leases.retain(|lease| lease.until > now);
-        self.tickets.retain(|ticket| ticket.until > now);
+        let is_later = kept.written / SECOND != now / SECOND;
+        if is_first || kept.has_first || is_later {
+            self.tickets.retain(|ticket| ticket.until > now);
+        }
         let is_young = kept.recovered != born;
         let rest = if is_young { born + self.grace - now } else { 0 };
         Call {
@@ -158,9 +174,10 @@ impl Model {
         }
     }
 
-    fn end(&mut self, mut call: Call) {
+    fn end(&mut self, mut call: Call, is_first: bool) {
         if call.writes {
             call.kept.written = self.now;
+            call.kept.has_first |= is_first;
             self.kept = call.kept;
         }
     }
@@ -223,8 +240,24 @@ impl Model {
         ticket.wait.as_mut()
     }
 
-    /// Serves the line in a call of a process, and returns the claimed callers that are admitted.
-    fn serve(&mut self, caller: usize, claimed: &[usize]) -> Vec<usize> {
+    /// Returns the number of tickets before that of a caller, unless it is new, was told, or stands in front.
+    fn ahead(&self, who: usize) -> i64 {
+        let line = self.line();
+        let Some(place) = line.iter().position(|one| one.who == who) else {
+            return 0;
+        };
+        let is_far = place >= 2 && line[place].wait.is_some_and(|wait| wait.told == 0);
+        let before = |one: &&Ticket| one.number < line[place].number;
+        if is_far {
+            line.iter().filter(before).count() as i64
+        } else {
+            0
+        }
+    }
+
+    /// Serves the line in a call of a process. Returns the claimed callers that are admitted, and the time after which
+    /// the process looks, if it is the successor, and requests something.
+    fn serve(&mut self, caller: usize, claimed: &[usize]) -> (Vec<usize>, Option<i64>) {
         let (now, limit) = (self.now, self.permits);
         let (mut used, mut most) = (self.held(), i64::MAX);
         let (mut granted, mut gone, mut told) = (Vec::new(), Vec::new(), Vec::new());
@@ -292,29 +325,35 @@ impl Model {
         let is_gone = |one: &Ticket| one.wait.is_some() && gone.contains(&process(one.who));
         self.tickets
             .retain(|one| !is_gone(one) || granted.contains(&one.who));
-        if told.is_empty() {
-            if let Some(before) = self.successor.take() {
-                self.tell(before, "calm 0".to_owned());
+        let has_channel = |next: &usize| !PROCESSES[*next].0.is_empty();
+        match successor.filter(|next| !told.is_empty() && has_channel(next)) {
+            Some(next) if next == caller && !claimed.is_empty() => {
+                return (granted, Some(patience));
             }
-        } else if let Some(next) = successor
-            && !PROCESSES[next].0.is_empty()
-            && (is_new || self.successor.is_none())
-        {
-            self.successor = Some(next);
-            self.tell(next, format!("soon {patience}"));
+            Some(next) if is_new => {
+                self.tell(next, format!("soon {patience}"));
+            }
+            _ => {}
         }
-        granted
+        (granted, None)
     }
 
     /// Acquires for the callers of one process of the current version, or for callers of the first one.
     pub(super) fn acquire(&mut self, asked: &[(usize, i64, bool)], is_first: bool) -> Vec<i64> {
-        let mut call = self.begin();
+        let mut call = self.begin(is_first);
+        let ahead = self.ahead(asked[0].0);
         let mut places = vec![[0, 0]; asked.len()];
         // Those that wait, each with its place in the reply.
         let (mut waiting, mut back) = (Vec::new(), 0);
         for (place, (who, ticket, _)) in asked.iter().enumerate() {
             let fits = COSTS[*who] <= self.room();
             if let Some(fencing) = self.has(*who) {
+                // Only the first version keeps the numbers of its leases.
+                let fencing = if is_first {
+                    fencing
+                } else {
+                    self.following(&mut call)
+                };
                 self.hold(&mut call, *who, fencing);
                 self.tickets.retain(|ticket| ticket.who != *who);
                 places[place] = [fencing, 0];
@@ -329,12 +368,15 @@ impl Model {
                 waiting.push((*who, place));
             }
         }
+        let mut soon = None;
         if call.rest == 0 {
             let claimed: Vec<_> = waiting.iter().map(|(who, _)| *who).collect();
             let granted = if is_first {
                 self.serve_first(&claimed)
             } else {
-                self.serve(process(asked[0].0), &claimed)
+                let granted;
+                (granted, soon) = self.serve(process(asked[0].0), &claimed);
+                granted
             };
             for who in granted {
                 let fencing = self.following(&mut call);
@@ -356,14 +398,16 @@ impl Model {
         } else {
             let (mut soonest, mut old) = (0, false);
             if let Some((last, _)) = waiting.last() {
-                soonest = self.next_expiry(process(*last));
+                let expiry = self.next_expiry(process(*last));
+                soonest = [expiry, soon].into_iter().flatten().min().unwrap_or(0);
                 let has_ticket = self.tickets.iter().any(|one| one.wait.is_none());
                 old = has_ticket || self.leases.iter().any(|one| one.who < self.old);
+                call.kept.has_first &= old;
             }
-            reply.extend([soonest, old.into(), back]);
+            reply.extend([soonest, old.into(), back, ahead]);
         }
         reply.extend(places.concat());
-        self.end(call);
+        self.end(call, is_first);
         reply
     }
 
@@ -410,16 +454,16 @@ impl Model {
         fits.filter(|who| claimed.contains(who)).collect()
     }
 
-    /// Returns the time until a lease expires, if the oldest ticket is of that process, or 0.
-    fn next_expiry(&self, own: usize) -> i64 {
+    /// Returns the time until a lease expires, if the oldest ticket is of that process.
+    fn next_expiry(&self, own: usize) -> Option<i64> {
         let is_own = |one: &Ticket| one.wait.is_some() && process(one.who) == own;
         let expiry = self.leases.iter().map(|lease| lease.until).min();
         let expiry = expiry.filter(|_| self.line().first().is_some_and(is_own));
-        expiry.map_or(0, |until| until - self.now)
+        expiry.map(|until| until - self.now)
     }
 
     pub(super) fn renew(&mut self, all: &[usize], fencing: &[i64]) -> Vec<i64> {
-        let mut call = self.begin();
+        let mut call = self.begin(false);
         let until = self.now + TTL;
         // A lease that lasts as long already counts as missing.
         let mut renewed = 0;
@@ -435,12 +479,13 @@ impl Model {
             call.kept.last = numbers.fold(call.kept.last, i64::max);
         }
         call.writes = true;
-        self.end(call);
+        self.end(call, false);
         vec![self.now, are_all.into()]
     }
 
     pub(super) fn assert(&mut self, all: &[usize], fencing: &[i64]) -> Vec<i64> {
-        let mut call = self.begin();
+        let is_first = all[0] < self.old;
+        let mut call = self.begin(is_first);
         let mut reply = vec![self.now];
         // Those that are asserted together do not count as granted later.
         let last = call.kept.last;
@@ -448,7 +493,7 @@ impl Model {
             .iter()
             .map(|who| self.assert_one(&mut call, last, *who, fencing[*who]));
         reply.extend(verdicts);
-        self.end(call);
+        self.end(call, is_first);
         reply
     }
 
@@ -462,6 +507,9 @@ impl Model {
         } else {
             0
         };
+        if verdict == 2 && who >= self.old {
+            self.tickets.retain(|ticket| ticket.who != who);
+        }
         if verdict > 0 {
             call.kept.last = call.kept.last.max(fencing);
             self.hold(call, who, fencing);
@@ -470,7 +518,7 @@ impl Model {
     }
 
     pub(super) fn release(&mut self, all: &[usize]) -> Vec<i64> {
-        let call = self.begin();
+        let call = self.begin(all[0] < self.old);
         let before = self.held();
         self.leases.retain(|lease| !all.contains(&lease.who));
         self.tickets.retain(|ticket| !all.contains(&ticket.who));
@@ -478,15 +526,15 @@ impl Model {
         if call.rest == 0 && all[0] >= self.old {
             self.serve(process(all[0]), &[]);
         }
-        self.end(call);
+        self.end(call, all[0] < self.old);
         reply
     }
 
     pub(super) fn look(&mut self) -> Vec<i64> {
-        let call = self.begin();
+        let call = self.begin(false);
         let free = if call.rest > 0 { 0 } else { self.room() };
         let reply = vec![self.now, call.rest, free];
-        self.end(call);
+        self.end(call, false);
         reply
     }
 }

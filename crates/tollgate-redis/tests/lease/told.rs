@@ -28,7 +28,7 @@ fn take_tickets(connection: &mut redis::Connection, channel: &str, process: &str
         call.arg(format!("{process}.{index}")).arg(&[1, 0, 1]);
     }
     let reply: Vec<u64> = call.query(connection).unwrap();
-    assert_eq!(reply[5], 0, "somebody holds the permit");
+    assert_eq!(reply[6], 0, "somebody holds the permit");
 }
 
 #[test]

@@ -271,7 +271,7 @@ impl Case<'_> {
         let held = self.model.held();
         let reply = self.real.call(&self.model, "acquire", &rest);
         assert_eq!(reply, self.model.acquire(asked, is_first));
-        let places = if is_first { 3 } else { 5 };
+        let places = if is_first { 3 } else { 6 };
         for (index, (who, ..)) in asked.iter().enumerate() {
             let (granted, ticket) = (reply[places + 2 * index], reply[places + 1 + 2 * index]);
             self.tickets[*who] = ticket;
@@ -309,7 +309,7 @@ fn acquire_of_the_first_version_behind_a_killed_waiter_is_granted_after_a_minute
     assert_eq!(held[3..], [START, 0]);
     real.is_first = false;
     let killed = real.call(&model, "acquire", &words("0 c0 p0.1 1 0 1"));
-    assert_eq!(killed[5..], [0, START + 1]);
+    assert_eq!(killed[6..], [0, START + 1]);
     real.is_first = true;
     real.call(&model, "release", &words("held 1"));
     let behind = real.call(&model, "acquire", &words("next 1 0 1"));
