@@ -287,6 +287,7 @@ fn fleets() -> Vec<Scenario> {
         of("fleet of 10, c 50, load 0.8", equal(10), 50, 0.8),
         of("fleet of 10, c 50, load 1.3", equal(10), 50, 1.3),
         of("fleet of 20, c 100, load 1.3", equal(20), 100, 1.3),
+        of("fleet of 50, c 25, load 1.3", equal(50), 25, 1.3),
         of("fleet of 50, c 100, load 0.8", equal(50), 100, 0.8),
         of("fleet of 50, c 100, load 1.3", equal(50), 100, 1.3),
         Scenario { apart: 0.5, ..of("fleet, clocks 0.5 s apart", equal(10), 50, 1.3) },
