@@ -1,5 +1,5 @@
 -- What stands in front of a script in a test: the clock is a key that the test sets, and no key expires by the server's
--- clock. The microsecond in which a key would end is another key.
+-- clock, so a script finds no time to live and writes again. The microsecond in which a key would end is another key.
 local server = redis
 local function clock() return server.call('GET', 'clock') end
 local function end_of(key) return 'end of ' .. key end
@@ -13,9 +13,6 @@ local function run(by, command, ...)
   elseif command == 'PEXPIRE' then
     keep(key, value)
     return 1
-  elseif command == 'PTTL' then
-    local ends = server.call('GET', end_of(key))
-    return ends and math.floor((ends - clock()) / 1000) or -1
   elseif command == 'SET' then
     if option == 'PX' then keep(key, millis) end
     return by('SET', key, value)
