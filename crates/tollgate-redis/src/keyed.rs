@@ -41,6 +41,9 @@ const EXAMINED: usize = 2;
 /// caller for its key gets another one. Only the sharing is lost, because the server counts. While the store is
 /// unavailable and a [`Local`](crate::Fallback::Local) share decides, the new limiter has a whole share again.
 ///
+/// A limiter has one request under way for all of its waiters, so requests that hang are at most as many as keys that are
+/// in use, beside those of `peek`, `reserve` and refunds, which are made for each call.
+///
 /// Tokens that an evicted limiter has prefetched are returned in the background, and so are those of a `Keyed`
 /// that is dropped.
 ///
@@ -57,7 +60,10 @@ const EXAMINED: usize = 2;
 /// at once. Such a process keeps its places: it has two polls, so with 1,000 keys two seconds, with 10,000 or more 20
 /// seconds, to claim a lease. If it dies in front of a line, it delays the others of that line once by as much.
 ///
-/// Each key is renewed by itself, so a node of a cluster that hangs costs no lease on another. After a failure, the next
+/// Each key is renewed by itself, so a node of a cluster that hangs costs no lease on another. A process has at most 16
+/// requests of a slot under way; beyond 1,024 of all slots, it has one of each slot. So at most about 17,400 requests hang
+/// with their nodes, each until its [deadline](crate::Store::deadline), and each slot of a node that answers still has its
+/// request. After a failure, the next
 /// attempt for a key is made after a pause: up to 0.1 milliseconds for each lease that is held, each release, or each key
 /// that is waited for, whichever are most, and at most a second. A renewal pauses for at most a tenth of the ttl.
 ///

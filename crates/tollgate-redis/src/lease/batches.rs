@@ -3,10 +3,13 @@
 //! 1. A call is made at once, in the future of its caller, while fewer than [`MOST_CALLS`] requests of its slot are
 //!    under way, and nothing is [gathered](Batches::gather). Otherwise it waits for the next request of its slot. So a few
 //!    calls lose no time, and many share requests.
-//! 2. A request has at most [`MOST_UNITS`], which take the server less than a millisecond, so that nobody else waits.
-//! 3. If the server refuses a request of several calls, each is repeated alone, so that a key of another type, or one
+//! 2. Beyond [`MOST_CALLS_OF_ALL`] requests of all slots, a slot has one at a time. So the requests that a node of a
+//!    cluster does not answer are bounded, and those to the other nodes are still made: nobody knows which slots
+//!    hang together.
+//! 3. A request has at most [`MOST_UNITS`], which take the server less than a millisecond, so that nobody else waits.
+//! 4. If the server refuses a request of several calls, each is repeated alone, so that a key of another type, or one
 //!    without rights, is a failure of its own semaphore alone. A call may be executed twice: that changes nothing.
-//! 4. A call whose caller has left is not sent.
+//! 5. A call whose caller has left is not sent.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,8 +25,11 @@ use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
 /// The maximum number of requests of a slot at once: 176 keys for each round trip, so 3,500 a second for a server that is
-/// 50 milliseconds away. Requests to a node that hangs hold back no other slot.
+/// 50 milliseconds away.
 const MOST_CALLS: usize = 16;
+
+/// The number of requests of all slots from which on a slot has one at a time.
+const MOST_CALLS_OF_ALL: usize = 1_024;
 
 /// The maximum units of a request, unless a single call has more: one for each permit or ticket.
 pub(super) const MOST_UNITS: usize = 128;
@@ -66,6 +72,8 @@ struct State {
     slots: HashMap<u16, Slot>,
     /// The slots in which calls wait, and may be made, in the order in which it is their turn.
     next: VecDeque<u16>,
+    /// The number of requests under way in all slots.
+    calls: usize,
     /// The number of those who gather calls.
     gathering: usize,
 }
@@ -79,12 +87,23 @@ struct Slot {
 }
 
 impl State {
+    /// Returns the maximum number of requests of a slot now.
+    fn most_of_slot(&self) -> usize {
+        if self.calls < MOST_CALLS_OF_ALL {
+            MOST_CALLS
+        } else {
+            1
+        }
+    }
+
     /// Begins a request of one call, unless it has to wait.
     fn begin_alone(&mut self, slot: u16) -> bool {
+        let most = self.most_of_slot();
         let of_slot = self.slots.entry(slot).or_default();
-        let is_free = of_slot.waiting.is_empty() && of_slot.calls < MOST_CALLS;
+        let is_free = of_slot.waiting.is_empty() && of_slot.calls < most;
         let begins = is_free && self.gathering == 0;
         of_slot.calls += usize::from(begins);
+        self.calls += usize::from(begins);
         begins
     }
 
@@ -94,14 +113,16 @@ impl State {
         self.may_be_next(slot);
     }
 
-    /// Lets a slot have its turn, if calls wait there, and may be made.
+    /// Lets a slot have its turn, if calls wait there, and may be made. Otherwise the end of one of its own requests
+    /// does.
     fn may_be_next(&mut self, slot: u16) {
+        let most = self.most_of_slot();
         let Some(of_slot) = self.slots.get_mut(&slot) else {
             return;
         };
         if of_slot.waiting.is_empty() && of_slot.calls == 0 {
             self.slots.remove(&slot);
-        } else if !of_slot.waiting.is_empty() && of_slot.calls < MOST_CALLS && !of_slot.is_next {
+        } else if !of_slot.waiting.is_empty() && of_slot.calls < most && !of_slot.is_next {
             of_slot.is_next = true;
             self.next.push_back(slot);
         }
@@ -111,8 +132,12 @@ impl State {
     fn begin(&mut self) -> Option<(u16, Vec<Waiting>)> {
         while self.gathering == 0 {
             let slot = self.next.pop_front()?;
+            let most = self.most_of_slot();
             let of_slot = self.slots.get_mut(&slot)?;
             of_slot.is_next = false;
+            if of_slot.calls >= most {
+                continue;
+            }
             let (mut batch, mut units) = (Vec::new(), 0);
             while let Some(first) = of_slot.waiting.front() {
                 units += first.part.units;
@@ -123,6 +148,7 @@ impl State {
             }
             batch.retain(|waiting| !waiting.answer.is_closed());
             of_slot.calls += usize::from(!batch.is_empty());
+            self.calls += usize::from(!batch.is_empty());
             self.may_be_next(slot);
             if !batch.is_empty() {
                 return Some((slot, batch));
@@ -134,6 +160,7 @@ impl State {
     fn ended(&mut self, slot: u16) {
         if let Some(of_slot) = self.slots.get_mut(&slot) {
             of_slot.calls -= 1;
+            self.calls -= 1;
         }
         self.may_be_next(slot);
     }
@@ -430,18 +457,58 @@ mod tests {
         assert!(state.begin_alone(1));
     }
 
+    /// A cluster in which a node that has many slots answers nothing.
     #[tokio::test]
-    async fn begin_while_many_calls_of_other_slots_hang_begins() {
-        let mut state = State::default();
-        for slot in 0..1_000 {
-            for _ in 0..MOST_CALLS {
-                assert!(state.begin_alone(slot));
+    async fn begin_while_many_calls_of_other_slots_hang_begins_one_of_each_slot() {
+        let (store, mut state) = (Store::in_memory(), State::default());
+        let hung = |state: &mut State| {
+            let slots = (0..5_000).flat_map(|slot| [slot; MOST_CALLS]);
+            slots.filter(|slot| state.begin_alone(*slot)).count()
+        };
+        // Each slot has one, and the first ones have more.
+        let most = MOST_CALLS_OF_ALL + 5_000 - MOST_CALLS_OF_ALL / MOST_CALLS;
+        assert_eq!((hung(&mut state), state.calls), (most, most));
+        assert_eq!(hung(&mut state), 0);
+        assert!(state.begin_alone(5_001) && !state.begin_alone(5_001));
+        let receivers: Vec<_> = [5_000, 5_001, 5_000]
+            .map(|slot| {
+                let (waiting, receiver) = waiting(&store, "look");
+                state.wait(slot, waiting);
+                receiver
+            })
+            .into();
+        let (slot, batch) = state.begin().unwrap();
+        assert_eq!((slot, batch.len(), receivers.len()), (5_000, 2, 3));
+        assert!(state.begin().is_none());
+        state.ended(5_001);
+        assert_eq!(state.begin().unwrap().0, 5_001);
+        // The node is back.
+        for slot in 0..5_000 {
+            for _ in 0..state.slots.get(&slot).map_or(0, |of_slot| of_slot.calls) {
+                state.ended(slot);
             }
         }
-        let (waiting, _receiver) = waiting(&Store::in_memory(), "look");
-        state.wait(1_000, waiting);
-        assert!(state.begin_alone(1_001));
-        assert_eq!(state.begin().unwrap().0, 1_000);
+        assert_eq!((state.calls, state.slots.len()), (2, 2));
+        assert!(state.begin_alone(5_001));
+    }
+
+    #[tokio::test]
+    async fn begin_of_a_slot_that_was_next_before_others_began_waits() {
+        let (store, mut state) = (Store::in_memory(), State::default());
+        for _ in 0..MOST_CALLS {
+            assert!(state.begin_alone(1));
+        }
+        let (waiting, _receiver) = waiting(&store, "look");
+        state.wait(1, waiting);
+        state.ended(1);
+        for slot in 2..2_000 {
+            assert!(state.begin_alone(slot));
+        }
+        for left in (0..MOST_CALLS - 1).rev() {
+            assert!(state.begin().is_none(), "{left}");
+            state.ended(1);
+        }
+        assert_eq!(state.begin().unwrap().0, 1);
     }
 
     #[tokio::test]

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tollgate::AcquireError;
 use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind};
 
 use super::outcome::Charges;
 use super::waiting::{Held, Shared, Step};
@@ -23,6 +23,11 @@ use crate::queue::{Origin, Wait};
 use crate::rate::Charge;
 
 impl Shared {
+    /// Returns the number of callers that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.limit.in_line.load(Ordering::Relaxed) + self.state().queue.len()
+    }
+
     /// Acquires `n` units of each limit together, waits for them, and counts the call.
     pub(super) async fn acquire(self: Arc<Self>, n: u64) -> Result<Charges, AcquireError> {
         let decided = |answer: &Result<Charges, AcquireError>| match answer {
@@ -50,6 +55,11 @@ impl Shared {
         let (mut lines, mut place) = (Vec::new(), None);
         if !has_several_lines {
             lines = self.limit.lines();
+        }
+        // Behind others it waits, too.
+        let most = self.limit.common.options.max_waiters.max(1);
+        if !lines.is_empty() && self.waiting() >= most {
+            return Err(AcquireError::new(ErrorKind::QueueFull));
         }
         loop {
             match turns.wait(&lines).await {

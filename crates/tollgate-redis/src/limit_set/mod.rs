@@ -12,7 +12,6 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate::wait::Waiting;
@@ -202,7 +201,7 @@ impl LimitSet {
 
     /// Returns the number of callers of this process that wait.
     pub fn waiting(&self) -> usize {
-        self.shared.limit.in_line.load(Ordering::Relaxed) + self.shared.state().queue.len()
+        self.shared.waiting()
     }
 
     /// Returns the [key](crate#keys-on-the-server) of the limit that was added at this index.

@@ -17,27 +17,7 @@ use crate::script::{CALLERS, DEBT, LEASE, LEASES, LIMIT_SET, LOG, MOST, STEPS, S
 const BEGIN: u64 = 10_000_000;
 
 /// What stands in front of each script.
-const CLOCK: &str = "
-local server = redis
-local function run(by, command, ...)
-  if command == 'TIME' then
-    local time = server.call('GET', 'clock')
-    return { time:sub(1, -7), time:sub(-6) }
-  elseif command == 'PEXPIRE' then
-    return 1
-  elseif command == 'PTTL' then
-    return 1000000000000
-  elseif command == 'SET' then
-    local key, value = ...
-    return by('SET', key, value)
-  end
-  return by(command, ...)
-end
-local redis = {
-  call = function(...) return run(server.call, ...) end,
-  pcall = function(...) return run(server.pcall, ...) end,
-}
-";
+const CLOCK: &str = include_str!("clock.lua");
 
 fn config(cases: u32) -> ProptestConfig {
     proptest::test_runner::contextualize_config(ProptestConfig {

@@ -235,6 +235,11 @@ impl<R, P> WaitQueue<R, P> {
         !self.tries.is_empty()
     }
 
+    /// Returns the number of callers that try.
+    pub(crate) fn tried(&self) -> usize {
+        self.tries.len()
+    }
+
     /// Returns the callers that try, in their order.
     pub(crate) fn tries(&self) -> impl Iterator<Item = &Waiter<R, P>> {
         self.tries

@@ -20,7 +20,7 @@ use super::reply::Reply;
 use super::rule::Rule;
 use crate::error::StoreError;
 use crate::fallback::Shares;
-use crate::queue::{Limit, LimitCounters, Shared, State, Wait, Waiter};
+use crate::queue::{Limit, LimitCounters, Shared, State, Wait, WaitQueue, Waiter};
 use crate::refunds::{Refund, Refunds};
 
 /// What a limiter and a set have without a lock.
@@ -111,6 +111,16 @@ pub(crate) struct Answered<L: Limit> {
     pub(crate) source: Source,
 }
 
+/// Returns the number of callers that wait. Those that only try do not; those of a set that have charges do.
+fn waiting<L: Charging>(
+    limit: &L,
+    queue: &WaitQueue<L::Request, L::Permit>,
+    own: &L::State,
+) -> usize {
+    let tries = if L::DENIES_TRIES { queue.tried() } else { 0 };
+    limit.in_line(own) + queue.len() - tries
+}
+
 /// Rejects a caller that joins the queue, if the last denial tells that it waits too long, or if too many wait.
 pub(crate) fn join<L: Charging>(
     limit: &L,
@@ -123,7 +133,7 @@ pub(crate) fn join<L: Charging>(
     }
     let (queue, denied) = (&state.queue, L::denied(&state.own));
     let (now, common) = (caller.now(), limit.common());
-    let waiting = queue.len() + limit.in_line(&state.own);
+    let waiting = waiting(limit, queue, &state.own);
     let is_lost = common.shares.waits() && denied.lost().is_some_and(|again| again > now);
     let waits = !caller.tries && (is_lost || denied.waits(queue, caller.cost, now));
     if waits && waiting >= common.options.max_waiters.max(1) {
@@ -214,7 +224,6 @@ impl<L: Charging> Shared<L> {
     /// Handles a call that failed to decide for the waiters with these numbers.
     pub(super) fn fail(self: &Arc<Self>, asked: impl IntoIterator<Item = u64>, error: StoreError) {
         self.change(|state| {
-            let waiting = self.limit.in_line(&state.own);
             let State { queue, own, .. } = state;
             let Common {
                 options, shares, ..
@@ -232,9 +241,8 @@ impl<L: Charging> Shared<L> {
             });
             L::denied_mut(own).fail(denied, again);
             if shares.waits() {
-                // Callers of a set that have charges keep their places, and are not too many.
-                let waiting = waiting + queue.len() - queue.tries().count();
-                let excess = waiting.saturating_sub(options.max_waiters);
+                // Callers of a set that have charges keep their places.
+                let excess = waiting(&self.limit, queue, own).saturating_sub(options.max_waiters);
                 queue.fail_last(excess, &AcquireError::new(ErrorKind::QueueFull));
             }
             refuse(&self.limit, state, now, (usize::MAX, Source::Fallback));

@@ -174,8 +174,11 @@ impl DeniedCache {
         // The cost of the waiters between the denied one and this one.
         let mut between = None;
         let behind = queue.len().saturating_sub(MOST_VISITED);
-        // Callers of a set that have charges are not too many.
-        let mut tries = queue.tries().count();
+        let mut tries = queue.tried();
+        if !denies_tries {
+            // Callers of a set that have charges keep their places.
+            waiting += tries;
+        }
         queue.answer_first(MOST_VISITED, |index, waiter| {
             let cost = u128::from(waiter.cost);
             let wait = match between {

@@ -3,8 +3,9 @@
 //! 1. Connecting is a task of its own: a caller may stop waiting for it, and the task continues for
 //!    the next caller.
 //! 2. A connection to a server is closed before another one is made. A connection to a cluster,
-//!    which manages those to its nodes itself, stays in use until it has a replacement, because
-//!    most of its nodes may answer.
+//!    which manages those to its nodes itself, stays in use until it has a replacement, which it
+//!    gets only if no node answers. A new one would have no connection to a node that hangs, so that
+//!    each call to it would ask another node, and look for it again, which holds up all other calls.
 //! 3. An attempt that panics ends like one that fails: its callers get an error that is an outage.
 //!
 //! The lock is held briefly, never while a future waits.
@@ -150,6 +151,16 @@ impl Connection {
         }
     }
 
+    /// Returns whether a node of the cluster answers.
+    async fn answers(&mut self) -> bool {
+        match &mut self.wire {
+            #[cfg(feature = "cluster")]
+            Wire::Cluster(nodes) => nodes.answers().await,
+            // A server that answered would have kept its deadlines.
+            Wire::Server(_) | Wire::Memory(_) => false,
+        }
+    }
+
     /// Makes a call, and updates its progress.
     pub(super) async fn call(
         &mut self,
@@ -272,7 +283,15 @@ impl Link {
         receiver
     }
 
+    /// Makes a connection, unless there is one, of a cluster, on which some node answers.
     async fn connect(&self) -> Result<Connection, StoreError> {
+        if let Some(mut up) = self.current()
+            && up.answers().await
+        {
+            self.answered();
+            lock(&self.state).connecting = None;
+            return Ok(up);
+        }
         let slow = lock(&self.state).slow.min(8);
         // A sentinel, a node or a service of credentials has to answer too.
         let asks_others = match &self.address {
@@ -346,7 +365,7 @@ impl Link {
     }
 
     /// Counts a deadline that passed for a call on the connection with that number. After several of
-    /// them in a row another connection is made.
+    /// them in a row another connection is made, or looked for: see [`connect`](Self::connect).
     pub(super) fn timed_out(self: &Arc<Self>, number: u64) {
         let state = &mut *lock(&self.state);
         let is_up = state.up.as_ref().is_some_and(|up| up.number == number);

@@ -311,7 +311,7 @@ impl Store {
     ///
     /// A call that takes longer may have been charged; see
     /// [`is_perhaps_charged`](StoreError::is_perhaps_charged). After three calls in a row that were
-    /// sent and took longer, the connection is replaced.
+    /// sent and took longer, the connection is replaced; in a cluster, unless one of its nodes answers.
     ///
     /// # Panics
     ///

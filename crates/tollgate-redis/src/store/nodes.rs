@@ -16,6 +16,7 @@ use std::sync::Arc;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo};
 use redis::{
     Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
     RedisResult, ServerErrorKind, Value,
@@ -146,6 +147,20 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
+    /// Returns whether one of the nodes answers soon.
+    pub(super) async fn answers(&mut self) -> bool {
+        let (nodes, one) = (
+            MultipleNodeRoutingInfo::AllMasters,
+            ResponsePolicy::OneSucceeded,
+        );
+        let ping = redis::cmd("PING");
+        let asked = self
+            .cluster
+            .route_command(ping, RoutingInfo::MultiNode((nodes, Some(one))));
+        let answer = tokio::time::timeout(CONNECTING / 4, asked).await;
+        answer.is_ok_and(|answer| answer.is_ok())
+    }
+
     /// Makes a call, and updates its progress.
     pub(super) async fn call(
         &mut self,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate::{ErrorKind, Quota};
-use tollgate_redis::{Fallback, LimitSet, RateLimiter, Source, Store};
+use tollgate_redis::{Fallback, LimitSet, RateLimiter, Source, Store, StoreError};
 
 use super::help::{DEADLINE, begin, charged, ends, failure, limiter, recovers, slow, until};
 use crate::support::on_server;
@@ -92,6 +92,56 @@ fn acquire_beyond_max_waiters_in_an_outage_is_refused() {
         let refused = ends(set.acquire()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::QueueFull);
         server.restart();
+        while let Some(admitted) = waiters.join_next().await {
+            admitted.unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn acquire_beside_a_call_that_tries_in_an_outage_is_the_first_that_waits() {
+    on_server(async |server| {
+        let store = server.store().deadline(DEADLINE);
+        let limiter = limiter(&store, 10).await.max_waiters(1);
+        server.stop();
+        // Then everybody waits for the next attempt, except calls that try.
+        let _typed = failure(&ends(limiter.try_acquire()).await.unwrap_err());
+        let mut tries = limiter.try_acquire();
+        assert!(super::help::waits(&mut tries).await);
+        let mut waiter = limiter.acquire();
+        assert!(super::help::waits(&mut waiter).await, "it is no queue");
+        let refused = ends(limiter.acquire()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull);
+        server.go_on();
+        ends(waiter).await.unwrap();
+    });
+}
+
+#[test]
+fn acquire_beside_callers_of_a_set_that_have_turns_in_an_outage_is_refused() {
+    on_server(async |server| {
+        let store = server.store().deadline(DEADLINE);
+        // The first turn is due in two seconds, and not too old for a minute.
+        let set = LimitSet::new(&store)
+            .limit("rate", Quota::per_minute(30).burst(1))
+            .limit("other", slow(100))
+            .horizon(Duration::from_secs(60))
+            .max_waiters(2);
+        until(async || set.acquire().await.is_ok()).await;
+        let mut waiters = JoinSet::new();
+        for _ in 0..2 {
+            waiters.spawn(set.acquire());
+        }
+        until(async || set.statistics().turns == 2).await;
+        server.stop();
+        // The first one has the unit of its turn.
+        until(async || store.statistics().failures(StoreError::Timeout) > 0).await;
+        for _ in 0..5 {
+            let refused = ends(set.acquire()).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::QueueFull);
+            assert!(set.waiting() <= 2);
+        }
+        server.go_on();
         while let Some(admitted) = waiters.join_next().await {
             admitted.unwrap().unwrap();
         }

@@ -295,6 +295,61 @@ fn acquire_of_keys_in_different_slots_waits_and_is_served() {
     });
 }
 
+#[cfg(feature = "cluster")]
+#[test]
+fn leases_of_many_keys_are_kept_while_a_node_that_has_others_hangs() {
+    const MANY: usize = 300;
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let store = cluster.store().deadline(Duration::from_secs(3));
+        let keyed = imports(&store, Duration::from_secs(16));
+        let mut held = Vec::new();
+        for keys in names(MANY).collect::<Vec<_>>().chunks(100) {
+            let each = keys.iter().map(|key| keyed.key(key).acquire());
+            held.extend(keys.iter().cloned().zip(try_join_all(each).await.unwrap()));
+        }
+        let of_first: HashSet<_> = cluster.keys_like(0, "").into_iter().collect();
+        let (hung, healthy): (Vec<_>, Vec<_>) = held
+            .into_iter()
+            .partition(|(key, _)| of_first.contains(keyed.key(key).key()));
+        assert!(hung.len() > MANY / 10 && healthy.len() > MANY / 10);
+        let lost = |all: &[(String, Lease)]| all.iter().filter(|(_, it)| it.is_lost()).count();
+
+        // For a shorter time than the ttl: all are asserted again.
+        let mut ends = redis::pipe();
+        for (key, lease) in &hung {
+            let of_key = keyed.key(key);
+            ends.cmd("ZSCORE").arg(of_key.key()).arg(lease.id());
+        }
+        let ends =
+            || -> Vec<Option<f64>> { ends.query(&mut cluster.nodes[0].connection()).unwrap() };
+        let last = ends()
+            .into_iter()
+            .max_by(|a, b| a.partial_cmp(b).unwrap())
+            .unwrap();
+        let timeouts = || store.statistics().failures(StoreError::Timeout);
+        let before = timeouts();
+        cluster.nodes[0].stop();
+        until(async || timeouts() - before > hung.len() as u64 / 2).await;
+        cluster.nodes[0].go_on();
+        until(async || ends().into_iter().all(|end| end > last)).await;
+        assert_eq!((lost(&hung), lost(&healthy)), (0, 0));
+
+        // For longer.
+        cluster.nodes[0].stop();
+        until(async || lost(&hung) == hung.len()).await;
+        // Their time would be over, too.
+        assert_eq!(lost(&healthy), 0);
+        cluster.nodes[0].go_on();
+        let again = hung.iter().map(|(key, _)| keyed.key(key).acquire());
+        let again = try_join_all(again).await.unwrap();
+        assert!(again.iter().all(|lease| !lease.is_lost()));
+        assert_eq!(lost(&healthy), 0);
+        // Another connection would have none to the node that hung.
+        assert_eq!(store.statistics().connections, 1);
+    });
+}
+
 // What holds for each key.
 
 #[test]

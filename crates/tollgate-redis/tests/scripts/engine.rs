@@ -56,39 +56,8 @@ pub(crate) struct Engine {
     now: u64,
 }
 
-/// The changes of the scripts: texts, and their replacements. With them the clock of the test decides, and the server
-/// expires no key by its own clock.
-const CHANGES: [(&str, &str); 7] = [
-    (
-        "local time = redis.call('TIME')\nlocal stamp = time[2]\nif #stamp < 6 then stamp = string.format('%06d', stamp) end\nstamp = time[1] .. stamp",
-        "local stamp = redis.call('GET', 'clock')",
-    ),
-    (
-        "redis.call('SET', key, value, 'PX', millis)",
-        "redis.call('SET', key, value) redis.call('SET', 'kept', millis)",
-    ),
-    (
-        "redis.call('SET', key, value, 'KEEPTTL')",
-        "redis.call('SET', key, value) redis.call('SET', 'kept', math.floor((x - now) / 1000))",
-    ),
-    (
-        "redis.call('SET', key, value, 'PX', millis(micros))",
-        "redis.call('SET', key, value) redis.call('SET', 'kept', millis(micros))",
-    ),
-    (
-        "redis.call('PEXPIRE', KEYS[2], millis or math.ceil((x - now) / 1000))",
-        "redis.call('SET', 'end of turns', now + 1000 * (millis or math.ceil((x - now) / 1000)))",
-    ),
-    (
-        "redis.call('PEXPIRE', key, millis(reset))",
-        "redis.call('SET', 'kept', millis(reset))",
-    ),
-    (
-        "redis.call('PEXPIRE', key, millis(math.max(limit.x - now, 2 * limit:reset() + 1000000)))",
-        "redis.call('SET', 'end of turns', now + 1000 * millis(math.max(limit.x - now, 2 * limit:reset() + 1000000)))",
-    ),
-];
-
+/// What stands in front of each script: the clock of the test decides, and the server expires no key by its own clock.
+const CLOCK_OF_TEST: &str = include_str!("../../src/memory/clock.lua");
 const CLOCK: &str = include_str!("../../src/lua/clock.lua");
 const HEAD: &str = include_str!("../../src/lua/head.lua");
 const FUNCTIONS: &str = include_str!("../../src/lua/debt_functions.lua");
@@ -125,13 +94,9 @@ fn text(files: &[&str]) -> String {
     included.fold(files.join("\n"), |text, (line, of)| text.replace(line, of))
 }
 
-/// Returns the script of these files, with the changes.
+/// Returns the script of these files, with the clock of the test.
 fn changed(files: &[&str]) -> String {
-    let all = [CLOCK, HEAD, FUNCTIONS, PRELUDE, TURNS, LOG];
-    CHANGES.iter().fold(text(files), |changed, (old, new)| {
-        assert!(text(&all).contains(old), "{old}");
-        changed.replace(old, new)
-    })
+    CLOCK_OF_TEST.to_owned() + &text(files)
 }
 
 /// Returns the files of the script of several limits, with this head.
@@ -387,27 +352,24 @@ impl Engine {
         calls.map_or(0, |it| it.split(',').next().unwrap().parse().unwrap())
     }
 
-    /// Returns the milliseconds for which the key would be kept after the last write; `None` if there is no
-    /// key.
+    /// Returns the microsecond in which a key ends.
+    fn end_of(&mut self, key: &str) -> u64 {
+        let mut get = redis::cmd("GET");
+        get.arg(format!("end of {key}"));
+        get.query(&mut *self.connection).unwrap()
+    }
+
+    /// Returns the milliseconds for which the key is kept; `None` if there is no key.
     pub(crate) fn time_to_live(&mut self) -> Option<u64> {
         let exists: bool = redis::cmd("EXISTS")
             .arg("k")
             .query(&mut *self.connection)
             .unwrap();
-        let kept: Option<u64> = redis::cmd("GET")
-            .arg("kept")
-            .query(&mut *self.connection)
-            .unwrap();
-        kept.filter(|_| exists)
+        exists.then(|| (self.end_of("k") - self.now) / 1000)
     }
 
-    /// Returns the microseconds in which the key of the limit, which was just written, and the list of its turns end.
+    /// Returns the microseconds in which the key of the limit and the list of its turns end.
     pub(crate) fn ends(&mut self) -> [u64; 2] {
-        let kept = self.time_to_live().unwrap();
-        let end_of_turns = redis::cmd("GET")
-            .arg("end of turns")
-            .query(&mut *self.connection)
-            .unwrap();
-        [self.now + 1000 * kept, end_of_turns]
+        ["k", "k turns"].map(|key| self.end_of(key))
     }
 }
