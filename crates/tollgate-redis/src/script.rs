@@ -30,22 +30,23 @@ macro_rules! script {
 /// One limit by GCRA.
 pub(crate) static DEBT: LazyLock<Script> = script!(
     "lua/clock.lua" "lua/head.lua" "lua/debt_functions.lua"
-    "lua/prelude.lua" "lua/debt.lua" "lua/turns.lua" "lua/one.lua"
+    "lua/prelude.lua" "lua/limits.lua" "lua/debt.lua" "lua/turns.lua" "lua/one.lua"
 );
 /// One limit whose debt is paid off in steps.
 pub(crate) static STEPS: LazyLock<Script> = script!(
     "lua/clock.lua" "lua/debt_functions.lua"
-    "lua/prelude.lua" "lua/debt.lua" "lua/steps.lua" "lua/one.lua"
+    "lua/prelude.lua" "lua/limits.lua" "lua/debt.lua" "lua/steps.lua" "lua/one.lua"
 );
 /// One sliding window.
 pub(crate) static WINDOW: LazyLock<Script> =
-    script!("lua/clock.lua" "lua/prelude.lua" "lua/window.lua" "lua/one.lua");
+    script!("lua/clock.lua" "lua/prelude.lua" "lua/limits.lua" "lua/window.lua" "lua/one.lua");
 /// One sliding log.
 pub(crate) static LOG: LazyLock<Script> =
-    script!("lua/clock.lua" "lua/prelude.lua" "lua/log.lua" "lua/one.lua");
+    script!("lua/clock.lua" "lua/prelude.lua" "lua/limits.lua" "lua/log.lua" "lua/one.lua");
 /// The callers of a detector.
 pub(crate) static CALLERS: LazyLock<Script> = script!(
-    "lua/clock.lua" "lua/debt_functions.lua" "lua/prelude.lua" "lua/debt.lua" "lua/callers.lua"
+    "lua/clock.lua" "lua/debt_functions.lua" "lua/prelude.lua" "lua/limits.lua" "lua/debt.lua"
+    "lua/callers.lua"
 );
 /// One semaphore.
 pub(crate) static LEASE: LazyLock<Script> =
@@ -75,6 +76,7 @@ pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {
         include_str!("lua/debt_functions.lua"),
         include_str!("lua/several_head.lua"),
         include_str!("lua/prelude.lua"),
+        include_str!("lua/limits.lua"),
         "local rules = {}\ndo\n",
         &rule("debt", include_str!("lua/debt.lua")),
         &rule("steps", include_str!("lua/steps.lua")),
