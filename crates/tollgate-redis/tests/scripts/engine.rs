@@ -61,7 +61,10 @@ const CLOCK_OF_TEST: &str = include_str!("../../src/memory/clock.lua");
 const CLOCK: &str = include_str!("../../src/lua/clock.lua");
 const HEAD: &str = include_str!("../../src/lua/head.lua");
 const FUNCTIONS: &str = include_str!("../../src/lua/debt_functions.lua");
-const PRELUDE: &str = include_str!("../../src/lua/prelude.lua");
+const PRELUDE: &str = concat!(
+    include_str!("../../src/lua/prelude.lua"),
+    include_str!("../../src/lua/limits.lua")
+);
 const DEBT: &str = include_str!("../../src/lua/debt.lua");
 const STEPS: &str = include_str!("../../src/lua/steps.lua");
 const TURNS: &str = include_str!("../../src/lua/turns.lua");
