@@ -167,8 +167,9 @@ class Word(Model):
         out[state + 'load'] = step(And(at == IDLE, Not(locked), Implies(timed_first, other <= clock)), epoch_seen=epoch,
                                    tat_seen=tat, at=LOADED, tick=other if timed_first else tick)
         out[shared + 'word_and_tick'] = step(at == LOADED, at=TIMED, tick=tick if timed_first else clock)
-        early = mutant == 'a decision reads a parameter first'
-        out[state + 'load, a parameter'] = step(And(at == TIMED, Implies(early, other <= first)), one=other if early else first, at=HALF)
+        reads_first = mutant == 'a decision reads a parameter first'
+        out[state + 'load, a parameter'] = step(And(at == TIMED, Implies(reads_first, other <= first)), one=other if reads_first else first,
+                                                at=HALF)
         out[state + 'load, the other parameter'] = step(at == HALF, two=second, at=READ)
         same = And(Implies(mutant != 'an exchange ignores LOCKED', Not(locked)),
                    Implies(mutant != 'an exchange compares no epoch', epoch_seen == epoch),

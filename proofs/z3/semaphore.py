@@ -9,7 +9,8 @@ never covers a waiter that waits or was refused, and nobody passes the head.
 It also shows that waiting ends, step by step. The place of a waiter never rises, and each grant, refusal or departure
 before it lowers it by one. While the same head waits, a number never rises, except by a change of the limit: each permit
 that returns lowers it until the head is covered, and then each step of a visit; at the last one, the head is served. Such a
-visit is owed (`no waiter is lost`), and somebody holds permits while the head is not covered. So a turn comes if permits
+visit is owed (`no waiter is lost`), and somebody holds permits while the head is not covered, unless the limit is below its
+cost. So a turn comes if permits
 return, the lock is not refused for ever to the one who visits, and wakers wake. A closed semaphore has no permits to wait
 for.
 
