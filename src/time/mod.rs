@@ -39,4 +39,4 @@ pub(crate) use self::runtime_sleep::Sleep;
 #[cfg(not(feature = "tokio"))]
 pub(crate) use self::sleep::ClockSleep as Sleep;
 pub use self::tick::Tick;
-pub(crate) use self::tick::wait_for;
+pub(crate) use self::tick::{granted_at, not_before, wait_for};

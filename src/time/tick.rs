@@ -62,6 +62,28 @@ impl Tick {
     }
 }
 
+/// Returns the tick at which a call is due that the rule has due at `due`, if no call is due before the end of a pause.
+#[inline(always)]
+pub(crate) const fn not_before(due: Tick, end: Tick) -> Tick {
+    if due.as_nanos() < end.as_nanos() {
+        end
+    } else {
+        due
+    }
+}
+
+/// Returns the tick of the charge of a waiter that has become due: when it was due or later, from `earliest` on, and
+/// not after now.
+#[inline(always)]
+pub(crate) const fn granted_at(due: Tick, earliest: Tick, now: Tick) -> Tick {
+    let at = not_before(due, earliest);
+    if now.as_nanos() < at.as_nanos() {
+        now
+    } else {
+        at
+    }
+}
+
 /// Returns the time until a tick: [`Duration::MAX`] if the tick is never.
 pub(crate) fn wait_for(due: Tick, now: Tick) -> Duration {
     if due.is_never() {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::super::choice::Algorithm;
-use super::super::ledger::pause::{end_of_pause, granted_at, has_ended, not_before};
+use super::super::ledger::pause::{end_of_pause, has_ended};
 use super::super::params::Params;
 use super::super::quota_change::QuotaChange;
 use super::super::refunds::{Refunds, newer, refundable};
@@ -14,7 +14,7 @@ use super::super::sliding_log::scaled;
 use super::super::sliding_window::{SlidingWindow, WindowParts};
 use super::Tat;
 use crate::quota::Quota;
-use crate::time::Tick;
+use crate::time::{Tick, granted_at, not_before};
 
 /// A linear congruential generator, and the sum of all values.
 struct Draws {

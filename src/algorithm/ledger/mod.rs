@@ -27,7 +27,6 @@ use self::held::Held;
 pub(crate) use self::held::HeldCharge;
 use self::others::Others;
 pub(super) use self::others::{Growth, OthersUse};
-use self::pause::{granted_at, not_before};
 use self::paused::Paused;
 use super::choice::Algorithm;
 use super::gcra::{Gcra, Origin, Tat};
@@ -38,7 +37,7 @@ use super::rule_state::{self, RuleState};
 use super::sliding_log::Ring;
 use crate::quota::Quota;
 use crate::status::{Decision, Snapshot};
-use crate::time::Tick;
+use crate::time::{Tick, granted_at, not_before};
 
 /// The maximum of refunded units in one generation.
 pub(super) const MOST_REFUNDED: u64 = 1 << 62;

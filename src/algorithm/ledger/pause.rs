@@ -102,25 +102,3 @@ pub(in crate::algorithm) const fn end_of_pause(present: Tick, until: Tick, now: 
 pub(in crate::algorithm) const fn has_ended(end: Tick, now: Tick) -> bool {
     end.as_nanos() <= now.as_nanos()
 }
-
-/// Returns the tick at which a call is due that the rule has due at `due`, if no call is due before the end of a pause.
-#[inline(always)]
-pub(in crate::algorithm) const fn not_before(due: Tick, end: Tick) -> Tick {
-    if due.as_nanos() < end.as_nanos() {
-        end
-    } else {
-        due
-    }
-}
-
-/// Returns the tick of the charge of a waiter that has become due: when it was due or later, from `earliest` on, and
-/// not after now.
-#[inline(always)]
-pub(in crate::algorithm) const fn granted_at(due: Tick, earliest: Tick, now: Tick) -> Tick {
-    let at = not_before(due, earliest);
-    if now.as_nanos() < at.as_nanos() {
-        now
-    } else {
-        at
-    }
-}

@@ -17,11 +17,11 @@ const OURS: &str = r"(?:src|crates/[\w-]+/src)/";
 const WALKS: &str = "
 semaphore    | contended acquire of a semaphore, with the hand-off    | 11 | 43
 tokio        | the same of tokio's semaphore                          | tokio
-rate         | contended acquire of a rate limiter, on a manual clock | 24 | 137
+rate         | contended acquire of a rate limiter, on a manual clock | 24 | 138
 leaky-bucket | the same of leaky-bucket                               | leaky-bucket
 fair         | hand-off of a fair queue in front of a semaphore       | 24 | 100
 fair-pool    | the same in front of a pool                            | 24 | 99
-fair-rate    | the same in front of a rate limiter                    | 38 | 194
+fair-rate    | the same in front of a rate limiter                    | 38 | 195
 http         | HTTP request through a layer with a free permit        | 12 | 26
 ";
 
