@@ -117,6 +117,8 @@ pub(crate) fn worlds() -> Vec<Scenario> {
         of("world S 20→32", &[20.0, 32.0].map(|s| loads(20, s, 1.3))),
         of("world S 20→200→20", &[20.0, 200.0, 20.0].map(|s| loads(20, s, 1.3))),
         elastic("S × 1.5, no queue", &slower(1.5)),
+        elastic("S × 2, no queue", &slower(2.0)),
+        elastic("S × 2.5, no queue", &slower(2.5)),
         elastic("S × 3, no queue", &slower(3.0)),
         elastic("S × 10, no queue", &slower(10.0)),
         elastic("S × 40, no queue", &slower(40.0)),
