@@ -6,7 +6,7 @@
 //! 2. A sample counts only in the window in which its call began. A window begins after the limit
 //!    of the one before has been replaced, so all its calls began under its own limit.
 //! 3. A window is a cohort: it ends when each of its calls has ended or has reached the age of the cut, and then
-//!    counts with the cut. So no call that hangs keeps the limit from changing, and what a window shows
+//!    counts with the cut. So no call that hangs keeps the limit from changing while others end, and what a window shows
 //!    does not depend on the limit. A place whose call gives no sample, because it was ignored or found
 //!    the lock taken, goes to another call.
 //! 4. Calls that begin when there are no places left watch: when one of them ends before its window, it reads the

@@ -53,10 +53,17 @@ use crate::debug::debug_as;
 /// The samples of a window are its first calls: with the default controller about 100 at a limit of 20, and 300
 /// at 1,000. A window ends when each of them has ended or has reached the age of the controller's
 /// [cut](Controller::cut), and then counts with the cut. So a window shows the slow calls as well, whatever the limit is,
-/// and a call that hangs delays its window by about one cut, as long as other calls end. Other calls are not measured: acquiring their permits costs one
-/// relaxed load more than with a [`Semaphore`], and dropping them a look at the clock. A sample that finds
-/// another thread adding one is dropped and [counted](AdaptiveSnapshot::lost_samples). A change of the
+/// and a call that hangs delays its window by about one cut, as long as other calls end. Other calls are not measured: acquiring
+/// their permits costs one relaxed load more than with a [`Semaphore`], and dropping them a look at the clock. A sample that
+/// finds another thread adding one is dropped and [counted](AdaptiveSnapshot::lost_samples). A change of the
 /// limit is exact, and takes no permit from a holder.
+///
+/// # Calls that never end
+///
+/// A call that never ends holds its permit for ever, as with every semaphore. Here the limit may fall to the number of such
+/// calls: the default controller halves it now and then for a probe, and each overload lowers it. Then they hold
+/// all permits, no call ends any more, and the limit stays where it is. One such call can stop a limit of 2. So give
+/// each call a timeout, or [`limits`](Self::limits) whose least limit is above the number of calls that may hang.
 ///
 /// # Examples
 ///
