@@ -3,15 +3,19 @@
 //! 1. Connecting is a task of its own: a caller may stop waiting for it, and the task continues for
 //!    the next caller.
 //! 2. A connection to a server is closed before another one is made. A connection to a cluster,
-//!    which manages those to its nodes itself, stays in use until it has a replacement, which it
-//!    gets only if no node answers. A new one would have no connection to a node that hangs, so that
-//!    each call to it would ask another node, and look for it again, which holds up all other calls.
-//! 3. An attempt that panics ends like one that fails: its callers get an error that is an outage.
+//!    which manages those to its nodes itself, stays in use until it has a replacement.
+//! 3. A connection to a cluster is not replaced while the nodes hang that have the slots of the calls
+//!    without answers. A new one would have no connection to these nodes, so that each call to them
+//!    would ask another node, and look for them again, which holds up all other calls. It is
+//!    replaced if such a slot has a node that answers, for example a replica that took over: the
+//!    client would call the node that hangs for ever.
+//! 4. Deadlines are counted for each slot, because answers of other nodes tell nothing about it.
+//! 5. An attempt that panics ends like one that fails: its callers get an error that is an outage.
 //!
 //! The lock is held briefly, never while a future waits.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -37,7 +41,7 @@ use crate::sync::{Mutex, lock};
 /// doubles it, up to [`CONNECTING`].
 const CONNECTING_AT_FIRST: Duration = Duration::from_millis(250);
 
-/// The number of deadlines in a row after which the connection is replaced.
+/// The number of deadlines in a row, for the calls of a part, after which the connection is replaced.
 const TIMEOUTS: u32 = 3;
 
 /// How a server is found.
@@ -151,13 +155,17 @@ impl Connection {
         }
     }
 
-    /// Returns whether a node of the cluster answers.
-    async fn answers(&mut self) -> bool {
+    /// Returns whether another connection would be no better for calls to these parts, which miss
+    /// their deadline.
+    async fn is_best(&mut self, parts: &[u16], deadline: Duration) -> bool {
         match &mut self.wire {
             #[cfg(feature = "cluster")]
-            Wire::Cluster(nodes) => nodes.answers().await,
+            Wire::Cluster(nodes) => nodes.are_best(parts, deadline).await,
             // A server that answered would have kept its deadlines.
-            Wire::Server(_) | Wire::Memory(_) => false,
+            Wire::Server(_) | Wire::Memory(_) => {
+                let _without_a_cluster = (parts, deadline);
+                false
+            }
         }
     }
 
@@ -191,6 +199,10 @@ struct State {
     number: u64,
     /// The number of attempts in a row that took too long.
     slow: u32,
+    /// The number of deadlines in a row that passed for the calls of each part.
+    timeouts: HashMap<u16, u32>,
+    /// The last of these deadlines.
+    deadline: Duration,
 }
 
 pub(super) struct Link {
@@ -198,8 +210,6 @@ pub(super) struct Link {
     pub(super) runtime: Handle,
     pub(super) pushes: Arc<Pushes>,
     state: Mutex<State>,
-    /// The number of deadlines in a row that passed.
-    timeouts: AtomicU32,
     /// The text of the last failure.
     failure: Mutex<Option<String>>,
 }
@@ -211,7 +221,6 @@ impl Link {
             runtime,
             pushes: Arc::new(Pushes::new()),
             state: Mutex::default(),
-            timeouts: AtomicU32::new(0),
             failure: Mutex::default(),
         }
     }
@@ -283,14 +292,16 @@ impl Link {
         receiver
     }
 
-    /// Makes a connection, unless there is one, of a cluster, on which some node answers.
+    /// Makes a connection, unless there is one, of a cluster, that is as good.
     async fn connect(&self) -> Result<Connection, StoreError> {
-        if let Some(mut up) = self.current()
-            && up.answers().await
-        {
-            self.answered();
-            lock(&self.state).connecting = None;
-            return Ok(up);
+        if let Some(mut up) = self.current() {
+            let (silent, deadline) = self.silent();
+            if up.is_best(&silent, deadline).await {
+                let state = &mut *lock(&self.state);
+                state.timeouts.retain(|_, timeouts| *timeouts < TIMEOUTS);
+                state.connecting = None;
+                return Ok(up);
+            }
         }
         let slow = lock(&self.state).slow.min(8);
         // A sentinel, a node or a service of credentials has to answer too.
@@ -308,8 +319,8 @@ impl Link {
             CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow))
         };
         let outcome = tokio::time::timeout(time, self.address.connect(&self.pushes)).await;
-        self.answered();
         let state = &mut *lock(&self.state);
+        state.timeouts.clear();
         state.connecting = None;
         match outcome {
             Ok(Ok(wire)) => {
@@ -358,26 +369,39 @@ impl Link {
         }
     }
 
-    pub(super) fn answered(&self) {
-        if self.timeouts.load(Ordering::Relaxed) > 0 {
-            self.timeouts.store(0, Ordering::Relaxed);
-        }
+    /// Handles an answer to a call of a part.
+    pub(super) fn answered(&self, part: u16) {
+        lock(&self.state).timeouts.remove(&part);
     }
 
-    /// Counts a deadline that passed for a call on the connection with that number. After several of
-    /// them in a row another connection is made, or looked for: see [`connect`](Self::connect).
-    pub(super) fn timed_out(self: &Arc<Self>, number: u64) {
+    /// Counts a deadline that passed for a call of a part on the connection with that number. After
+    /// several of them in a row another connection is made, or looked for: see
+    /// [`connect`](Self::connect).
+    pub(super) fn timed_out(self: &Arc<Self>, number: u64, part: u16, deadline: Duration) {
         let state = &mut *lock(&self.state);
-        let is_up = state.up.as_ref().is_some_and(|up| up.number == number);
-        if !is_up || 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) < TIMEOUTS {
+        if state.up.as_ref().is_none_or(|up| up.number != number) {
             return;
         }
-        self.timeouts.store(0, Ordering::Relaxed);
+        state.deadline = deadline;
+        let timeouts = state.timeouts.entry(part).or_default();
+        *timeouts = timeouts.saturating_add(1);
+        if *timeouts < TIMEOUTS {
+            return;
+        }
         if self.is_cluster() {
             drop(self.connecting(state));
         } else {
+            state.timeouts.clear();
             state.up = None;
         }
+    }
+
+    /// Returns the parts whose calls have missed several deadlines in a row, and that deadline.
+    fn silent(&self) -> (Vec<u16>, Duration) {
+        let state = lock(&self.state);
+        let silent = state.timeouts.iter();
+        let silent = silent.filter(|(_, timeouts)| **timeouts >= TIMEOUTS);
+        (silent.map(|(part, _)| *part).collect(), state.deadline)
     }
 }
 

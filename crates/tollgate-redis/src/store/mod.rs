@@ -311,7 +311,8 @@ impl Store {
     ///
     /// A call that takes longer may have been charged; see
     /// [`is_perhaps_charged`](StoreError::is_perhaps_charged). After three calls in a row that were
-    /// sent and took longer, the connection is replaced; in a cluster, unless one of its nodes answers.
+    /// sent and took longer, the connection is replaced. In a cluster these are calls of one slot, and the
+    /// connections are kept while a node answers, and the one that has the slot according to it does not.
     ///
     /// # Panics
     ///
@@ -613,7 +614,7 @@ impl Store {
             Err(_) => Err(match progress.sent {
                 Err(error) => error,
                 Ok(number) => {
-                    shared.link.timed_out(number);
+                    shared.link.timed_out(number, part, shared.deadline);
                     StoreError::Timeout
                 }
             }),
@@ -627,7 +628,7 @@ impl Store {
                 }
             }
             _ => {
-                shared.link.answered();
+                shared.link.answered(part);
                 shared.breaker.succeeded(part);
             }
         }

@@ -7,12 +7,16 @@
 //!    slots again.
 //! 3. `ASKING` and its call are sent together, because another call could come between them on a
 //!    shared connection.
+//! 4. After a call that gets no answer, the client reads no slots. So it goes on to call a node that
+//!    hangs although another one has its slots, until the connections are [replaced](Nodes::are_best).
 //!
 //! The lock is held briefly.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
@@ -31,6 +35,9 @@ use crate::sync::{Mutex, lock};
 
 /// The maximum number of redirections before the client is used again.
 const REDIRECTIONS: usize = 4;
+
+/// The maximum time to connect to one node: one that does not answer must not delay the others.
+const REPLACING: Duration = CONNECTING.checked_div(4).unwrap();
 
 /// The addresses of a cluster.
 pub(super) struct Cluster {
@@ -80,8 +87,7 @@ impl Cluster {
     fn client(builder: ClusterClientBuilder) -> Result<ClusterClient, StoreError> {
         builder
             .retries(0)
-            // A node that does not answer must not delay the others.
-            .connection_timeout(CONNECTING / 4)
+            .connection_timeout(REPLACING)
             .response_timeout(CONNECTING)
             .tcp_settings(settings())
             .build()
@@ -147,18 +153,50 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Returns whether one of the nodes answers soon.
-    pub(super) async fn answers(&mut self) -> bool {
-        let (nodes, one) = (
-            MultipleNodeRoutingInfo::AllMasters,
-            ResponsePolicy::OneSucceeded,
-        );
-        let ping = redis::cmd("PING");
+    /// Returns whether new connections would be no better for calls to these slots, which get no
+    /// answers: a node answers, and those that have the slots according to it do not.
+    pub(super) async fn are_best(&mut self, slots: &[u16], deadline: Duration) -> bool {
+        let Some(map) = self.map().await else {
+            return false;
+        };
+        let mut owners = Vec::new();
+        for slot in slots {
+            let owner = owner(&map, *slot, self.settings.first.addr());
+            owners.extend(owner.filter(|owner| !owners.contains(owner)));
+        }
+        let asked = owners
+            .into_iter()
+            .map(|owner| self.answers(owner, deadline));
+        !join_all(asked).await.contains(&true)
+    }
+
+    /// Returns the slots according to the first primary that answers.
+    async fn map(&mut self) -> Option<Vec<Value>> {
+        let nodes = MultipleNodeRoutingInfo::AllMasters;
+        let one = Some(ResponsePolicy::OneSucceeded);
+        let slots = redis::cmd("CLUSTER").arg("SLOTS").take();
         let asked = self
             .cluster
-            .route_command(ping, RoutingInfo::MultiNode((nodes, Some(one))));
-        let answer = tokio::time::timeout(CONNECTING / 4, asked).await;
-        answer.is_ok_and(|answer| answer.is_ok())
+            .route_command(slots, RoutingInfo::MultiNode((nodes, one)));
+        match tokio::time::timeout(REPLACING, asked).await {
+            Ok(Ok(Value::Array(map))) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a node would be connected if the connections were replaced, and answers within the
+    /// deadline of calls: an overloaded one must not get another connection after each three calls.
+    async fn answers(&self, address: ConnectionAddr, deadline: Duration) -> bool {
+        let answered = async {
+            let Ok(mut node) = self.connect(address).await else {
+                return false;
+            };
+            let ping = redis::cmd("PING");
+            let answer = tokio::time::timeout(deadline, node.req_packed_command(&ping)).await;
+            answer.is_ok_and(|answer| answer.is_ok())
+        };
+        let answered = tokio::time::timeout(REPLACING, answered).await;
+        answered.unwrap_or(false)
     }
 
     /// Makes a call, and updates its progress.
@@ -196,11 +234,7 @@ impl Nodes {
         if let Some(node) = lock(&self.known).get(address) {
             return Ok(node.clone());
         }
-        let connect = async {
-            let Settings { first, login } = &*self.settings;
-            let info = first.clone().set_addr(self.address(address)?);
-            connect_to(&Client::open(info)?, login.as_ref(), None).await
-        };
+        let connect = async { self.connect(self.address(address)?).await };
         // Nothing was sent yet.
         let unsent = (
             ErrorKind::ClusterConnectionNotFound,
@@ -209,6 +243,12 @@ impl Nodes {
         let node = connect.await.map_err(|_| RedisError::from(unsent))?;
         lock(&self.known).insert(address.to_owned(), node.clone());
         Ok(node)
+    }
+
+    async fn connect(&self, address: ConnectionAddr) -> RedisResult<MultiplexedConnection> {
+        let Settings { first, login } = &*self.settings;
+        let client = Client::open(first.clone().set_addr(address))?;
+        connect_to(&client, login.as_ref(), None).await
     }
 
     /// Returns the address of a node, with the settings of the first one.
@@ -220,6 +260,29 @@ impl Nodes {
             .ok_or((ErrorKind::Client, "a redirection names no node"))?;
         Ok(beside(self.settings.first.addr(), host, port))
     }
+}
+
+/// Returns the address of the node that has a slot, according to a reply to `CLUSTER SLOTS` of a cluster that includes
+/// the node at `first`.
+fn owner(map: &[Value], slot: u16, first: &ConnectionAddr) -> Option<ConnectionAddr> {
+    map.iter().find_map(|range| {
+        let [Value::Int(start), Value::Int(end), primary, ..] = range.as_sequence()? else {
+            return None;
+        };
+        let [host, Value::Int(port), ..] = primary.as_sequence()? else {
+            return None;
+        };
+        let host = match (host, first) {
+            (Value::BulkString(host), _) if !host.is_empty() => {
+                String::from_utf8_lossy(host).into()
+            }
+            // The nodes differ in their ports only.
+            (_, ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. }) => host.clone(),
+            _ => return None,
+        };
+        let address = beside(first, host, (*port).try_into().ok()?);
+        (*start..=*end).contains(&slot.into()).then_some(address)
+    })
 }
 
 /// Returns the node that has to execute a call instead, and whether `ASKING` is required.
@@ -246,4 +309,50 @@ async fn redirected(
     let answers = node.req_packed_commands(&pipeline, asking.into(), 1);
     let answer = answers.await?.pop();
     answer.unwrap_or(Value::Nil).extract_error()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(host: Value, port: i64) -> Value {
+        Value::Array(vec![
+            host,
+            Value::Int(port),
+            Value::BulkString(b"id".to_vec()),
+        ])
+    }
+
+    #[test]
+    fn owner_of_a_slot_is_its_primary() {
+        let host = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let range = |start, end, nodes: Vec<Value>| {
+            let mut range = vec![Value::Int(start), Value::Int(end)];
+            range.extend(nodes);
+            Value::Array(range)
+        };
+        let map = [
+            Value::Nil,
+            range(7, 9, vec![]),
+            range(
+                10,
+                10,
+                vec![node(host("10.0.0.9"), 1), node(host("10.0.0.8"), 2)],
+            ),
+            range(0, 9, vec![node(Value::Nil, 3)]),
+            range(11, 16_383, vec![node(host(""), 4)]),
+        ];
+        let first = ConnectionAddr::Tcp("first".to_owned(), 6_379);
+        let of = |slot| match owner(&map, slot, &first) {
+            Some(ConnectionAddr::Tcp(host, port)) => Some((host, port)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(10), Some(("10.0.0.9".to_owned(), 1)));
+        // Without a host, it is that of the given node.
+        for (slot, port) in [(0, 3), (9, 3), (11, 4), (16_383, 4)] {
+            assert_eq!(of(slot), Some(("first".to_owned(), port)));
+        }
+        // Calls without a key.
+        assert_eq!(owner(&map, crate::script::SLOTS, &first), None);
+    }
 }

@@ -212,6 +212,8 @@ fn acquire_without_a_node_fails_for_its_slots_only() {
                 }
             }
             if still {
+                // Other connections would have none to the node.
+                assert_eq!(store.statistics().connections, 1);
                 cluster.nodes[2].go_on();
             } else {
                 // The role of a node in the cluster is on its disk, and its data is lost.
@@ -219,6 +221,70 @@ fn acquire_without_a_node_fails_for_its_slots_only() {
             }
             recovers(&limiters[2]).await;
             until(async || limiters[2].try_acquire().await.is_ok()).await;
+        }
+    });
+}
+
+/// The kernel of a machine whose server hangs acknowledges what it receives, so no connection is lost.
+#[test]
+fn acquire_after_a_node_that_hangs_has_a_successor_succeeds() {
+    finds_the_successor(|node| node.stop());
+}
+
+#[test]
+fn acquire_after_a_node_that_is_gone_has_a_successor_succeeds() {
+    finds_the_successor(Server::kill);
+}
+
+/// A replica takes over from a node that fails, while calls to the other nodes go on. Calls to its slots
+/// succeed again, and a lease there is kept.
+fn finds_the_successor(fail: impl FnOnce(&mut Server)) {
+    let mut cluster = Cluster::start();
+    let replica = cluster.add_replica(0);
+    runtime().block_on(async {
+        let keys: Vec<_> = (0..3).map(|node| cluster.key_of(node)).collect();
+        let store = cluster.store().deadline(DEADLINE * 3);
+        let limiter = |node: usize| RateLimiter::new(&store, &*keys[node], slow(1_000_000));
+        let limiters = [limiter(0), limiter(1), limiter(2)];
+        for limiter in &limiters {
+            recovers(limiter).await;
+        }
+        // A lease on the same node.
+        let jobs = Semaphore::new(&store, format!("{{{}}}:jobs", keys[0]), 2);
+        let jobs = jobs.grace(Duration::ZERO).ttl(Duration::from_secs(120));
+        let lease = jobs.acquire().await.unwrap();
+        cluster.replicate(replica, 0);
+
+        let over = Arc::new(AtomicBool::new(false));
+        let others = limiters[1..].iter().map(|limiter| {
+            let (limiter, over) = (limiter.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    ends(limiter.try_acquire()).await.unwrap();
+                    // Leaves the processor to the servers.
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+        });
+        let others: Vec<_> = others.collect();
+        fail(&mut cluster.nodes[0]);
+        // The breaker is open, and calls to the others go on, before there is a successor.
+        until(async || {
+            let error = ends(limiters[0].try_acquire()).await.unwrap_err();
+            failure(&error) == StoreError::BreakerOpen
+        })
+        .await;
+        cluster.take_over(replica);
+        until(async || limiters[0].try_acquire().await.is_ok()).await;
+        until(async || jobs.available().await == Ok(1)).await;
+        assert!(!lease.is_lost());
+        lease.release().await.unwrap();
+        let leases = jobs.acquire_many(2).await.unwrap();
+        assert_eq!(jobs.available().await, Ok(0));
+        leases.release().await.unwrap();
+        over.store(true, Ordering::Relaxed);
+        for other in others {
+            other.await.unwrap();
         }
     });
 }
@@ -317,7 +383,9 @@ fn acquire_in_a_cluster_uses_one_slot() {
         let state = || ask::<String>(&server, &["CLUSTER", "INFO"]);
         until(async || state().contains("cluster_state:ok")).await;
         let address = server.address();
-        let store = Store::cluster([address.as_str()]).unwrap();
+        let store = Store::cluster([address.as_str()])
+            .unwrap()
+            .deadline(PATIENT);
         for key in ["jobs", "{tenant}:jobs", "{tenant}:others"] {
             let semaphore = Semaphore::new(&store, key, 2).grace(Duration::ZERO);
             until(async || semaphore.available().await.is_ok()).await;

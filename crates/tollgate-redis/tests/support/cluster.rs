@@ -1,4 +1,4 @@
-//! A cluster of three nodes on loopback, without replicas.
+//! A cluster of three nodes on loopback, without replicas at first.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -35,17 +35,55 @@ impl Cluster {
         cluster
     }
 
-    /// Waits until every node reports a healthy cluster.
+    /// Waits until every node reports a healthy cluster of all nodes.
     fn settle(&self) {
-        let start = Instant::now();
-        let well = |node: &Server| {
-            let info: String = ask(node, &["CLUSTER", "INFO"]);
-            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+        let known = format!("cluster_known_nodes:{}\r", self.nodes.len());
+        wait(|| {
+            self.nodes.iter().all(|node| {
+                let info: String = ask(node, &["CLUSTER", "INFO"]);
+                info.contains("cluster_state:ok") && info.contains(&known)
+            })
+        });
+    }
+
+    /// Adds a replica of a node, and waits until every node knows it. Returns its number.
+    pub(crate) fn add_replica(&mut self, of: usize) -> usize {
+        let replica = node();
+        let port = self.nodes[of].port().to_string();
+        let _: String = ask(&replica, &["CLUSTER", "MEET", "127.0.0.1", &port]);
+        self.nodes.push(replica);
+        self.settle();
+        let number = self.nodes.len() - 1;
+        let primary = self.name(of);
+        let _: String = ask(&self.nodes[number], &["CLUSTER", "REPLICATE", &primary]);
+        wait(|| {
+            let nodes = self.nodes.iter();
+            let lists =
+                nodes.map(|node| ask::<Vec<String>>(node, &["CLUSTER", "REPLICAS", &primary]));
+            lists.into_iter().all(|list| list.len() == 1)
+        });
+        number
+    }
+
+    /// Waits until a replica has everything that its primary has.
+    pub(crate) fn replicate(&self, replica: usize, primary: usize) {
+        let replication = |node: usize, field: &str| {
+            let text: String = ask(&self.nodes[node], &["INFO", "replication"]);
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            lines.find_map(|(name, value)| (name == field).then(|| value.to_owned()))
         };
-        while !self.nodes.iter().all(well) {
-            assert!(start.elapsed() < Duration::from_secs(30), "no cluster");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait(|| replication(replica, "master_link_status").as_deref() == Some("up"));
+        let sent = replication(primary, "master_repl_offset").unwrap();
+        let sent: u64 = sent.parse().unwrap();
+        wait(|| {
+            let received = replication(replica, "slave_repl_offset");
+            received.is_some_and(|it| it.parse().is_ok_and(|it: u64| it >= sent))
+        });
+    }
+
+    /// Lets a replica take over the slots of its primary, without the vote of any other node.
+    pub(crate) fn take_over(&self, replica: usize) {
+        let _: String = ask(&self.nodes[replica], &["CLUSTER", "FAILOVER", "TAKEOVER"]);
     }
 
     /// Creates a store on the cluster. Call it inside a runtime.
@@ -112,6 +150,15 @@ impl Cluster {
         for node in &self.nodes {
             let _: String = ask(node, &said);
         }
+    }
+}
+
+/// Polls a condition until it is true; the test fails after half a minute.
+fn wait(is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(30), "no cluster");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
