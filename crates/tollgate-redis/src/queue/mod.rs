@@ -320,8 +320,17 @@ impl<R, P> WaitQueue<R, P> {
     }
 
     /// Answers all callers that try.
-    pub(crate) fn answer_tries(&mut self, mut answer: impl FnMut(&Waiter<R, P>) -> Answer<P>) {
-        for number in std::mem::take(&mut self.tries) {
+    pub(crate) fn answer_tries(&mut self, answer: impl FnMut(&Waiter<R, P>) -> Answer<P>) {
+        self.answer_tries_from(0, answer);
+    }
+
+    /// Answers the callers that try and whose number is at least this one.
+    pub(crate) fn answer_tries_from(
+        &mut self,
+        number: u64,
+        mut answer: impl FnMut(&Waiter<R, P>) -> Answer<P>,
+    ) {
+        for number in self.tries.split_off(&number) {
             if let Some(waiter) = self.remove(number) {
                 let answer = answer(&waiter);
                 self.reply(waiter, answer);
