@@ -114,14 +114,16 @@ pub(crate) struct Answered<L: Limit> {
     pub(crate) source: Source,
 }
 
-/// Returns the number of callers that wait. Those that only try do not; those of a set that have charges do.
+/// Returns the number of callers that wait. Those that only try or have left do not; those of a set that have charges do.
 fn waiting<L: Charging>(
     limit: &L,
     queue: &WaitQueue<L::Request, L::Permit>,
     own: &L::State,
 ) -> usize {
     let tries = if L::DENIES_TRIES { queue.tried() } else { 0 };
-    limit.in_line(own) + queue.len() - tries
+    let all = limit.in_line(own) + queue.len() - tries;
+    // One that has left may have been taken out for a reply.
+    all.saturating_sub(queue.leaving())
 }
 
 /// Rejects a caller that joins the queue, if the last denial tells that it waits too long, or if too many wait.

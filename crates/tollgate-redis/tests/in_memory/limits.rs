@@ -157,6 +157,21 @@ async fn acquire_after_set_quota_beside_a_turn_is_not_refused() -> Result<(), Ac
 }
 
 #[tokio::test(start_paused = true)]
+async fn acquire_after_the_only_waiter_has_left_takes_its_turn() -> Result<(), AcquireError> {
+    for time in [MILLI, 2 * SECOND] {
+        let quota = Quota::per_minute(20);
+        let limiter = RateLimiter::new(&Store::in_memory(), "calls", quota).max_waiters(1);
+        let begin = Instant::now();
+        limiter.acquire().await?;
+        let leaves = tokio::time::timeout(time, limiter.acquire()).await;
+        assert!(leaves.is_err());
+        limiter.acquire().await?;
+        assert_eq!(begin.elapsed(), 3 * SECOND);
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn acquire_with_a_timeout_that_is_too_short_is_refused_at_once() -> Result<(), AcquireError> {
     let (limiter, begin) = (ten(&Store::in_memory()), Instant::now());
     limiter.acquire().await?;
