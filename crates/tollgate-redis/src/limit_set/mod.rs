@@ -185,8 +185,10 @@ impl LimitSet {
         self.with(|options| options.fail_waiting = true)
     }
 
-    /// Sets the maximum number of callers of this process that wait. Others are rejected with
-    /// [`QueueFull`](tollgate::ErrorKind::QueueFull), also in an outage. The default is no maximum.
+    /// Sets the maximum number of callers of this process that wait. Others that would have to wait are rejected with
+    /// [`QueueFull`](tollgate::ErrorKind::QueueFull): at once behind callers that wait for [turns](Self#order) of one
+    /// limit or several, and otherwise as soon as a reply or the failure of a call tells that they wait, also in an
+    /// outage. Callers that wait for their first reply may be more. The default is no maximum.
     #[must_use]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)

@@ -218,6 +218,10 @@ impl Charging for Waits {
         self.in_line.load(Ordering::Relaxed)
     }
 
+    fn has_line(&self, _own: &SetState) -> bool {
+        self.limiters().any(|limiter| limiter.waiting() > 0)
+    }
+
     async fn ask(
         shared: &Shared,
         _rule: Rule,

@@ -51,7 +51,7 @@ impl<L: Limit> Shared<L> {
     fn next(self: &Arc<Self>) -> Next {
         self.change(|state| {
             let State { queue, own, .. } = state;
-            for number in std::mem::take(&mut queue.left) {
+            for number in queue.take_left() {
                 match queue.remove(number) {
                     Some(waiter) => L::on_leave(own, &waiter),
                     None => L::on_leave_elsewhere(own, number),

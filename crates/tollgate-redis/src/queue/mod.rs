@@ -193,7 +193,9 @@ pub(crate) struct WaitQueue<R, P> {
     /// The sum of all costs.
     total: u128,
     /// The numbers of callers that have left since the driver last looked.
-    pub(crate) left: Vec<u64>,
+    left: Vec<u64>,
+    /// The number of those that do not try.
+    leaving: usize,
     /// Replies to be sent without the lock.
     pub(crate) replies: Vec<(oneshot::Sender<Answer<P>>, Answer<P>)>,
 }
@@ -206,6 +208,7 @@ impl<R, P> WaitQueue<R, P> {
             next: 0,
             total: 0,
             left: Vec::new(),
+            leaving: 0,
             replies: Vec::new(),
         }
     }
@@ -245,6 +248,22 @@ impl<R, P> WaitQueue<R, P> {
         self.tries
             .iter()
             .filter_map(|number| self.waiters.get(number))
+    }
+
+    /// Records that a caller has left. Its waiter stays until the driver takes it out.
+    fn leave(&mut self, number: u64) {
+        self.left.push(number);
+        self.leaving += usize::from(!self.tries.contains(&number));
+    }
+
+    fn take_left(&mut self) -> Vec<u64> {
+        self.leaving = 0;
+        std::mem::take(&mut self.left)
+    }
+
+    /// Returns the number of callers that have left and did not try, and whose waiters may still be counted.
+    pub(crate) fn leaving(&self) -> usize {
+        self.leaving
     }
 
     /// Returns the number of a new waiter, which comes behind all others.
@@ -320,8 +339,17 @@ impl<R, P> WaitQueue<R, P> {
     }
 
     /// Answers all callers that try.
-    pub(crate) fn answer_tries(&mut self, mut answer: impl FnMut(&Waiter<R, P>) -> Answer<P>) {
-        for number in std::mem::take(&mut self.tries) {
+    pub(crate) fn answer_tries(&mut self, answer: impl FnMut(&Waiter<R, P>) -> Answer<P>) {
+        self.answer_tries_from(0, answer);
+    }
+
+    /// Answers the callers that try and whose number is at least this one.
+    pub(crate) fn answer_tries_from(
+        &mut self,
+        number: u64,
+        mut answer: impl FnMut(&Waiter<R, P>) -> Answer<P>,
+    ) {
+        for number in self.tries.split_off(&number) {
             if let Some(waiter) = self.remove(number) {
                 let answer = answer(&waiter);
                 self.reply(waiter, answer);

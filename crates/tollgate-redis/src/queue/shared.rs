@@ -180,7 +180,7 @@ impl<L: Limit> Shared<L> {
 
     /// Records that a waiter has left. The waiters behind it may move up.
     pub(super) fn leave(&self, number: u64) {
-        self.state().queue.left.push(number);
+        self.state().queue.leave(number);
         self.notify();
     }
 

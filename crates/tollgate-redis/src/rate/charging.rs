@@ -51,6 +51,9 @@ pub(crate) trait Charging: Limit<Request: Clone + Sync> {
     /// Returns the number of callers that wait for turns.
     fn in_line(&self, own: &Self::State) -> usize;
 
+    /// Returns whether others wait for turns, so that a new caller waits, too.
+    fn has_line(&self, own: &Self::State) -> bool;
+
     /// Calls the server with an operation, and arguments for each limit. Returns a reply about each.
     fn ask(
         shared: &Shared<Self>,
@@ -111,14 +114,16 @@ pub(crate) struct Answered<L: Limit> {
     pub(crate) source: Source,
 }
 
-/// Returns the number of callers that wait. Those that only try do not; those of a set that have charges do.
+/// Returns the number of callers that wait. Those that only try or have left do not; those of a set that have charges do.
 fn waiting<L: Charging>(
     limit: &L,
     queue: &WaitQueue<L::Request, L::Permit>,
     own: &L::State,
 ) -> usize {
     let tries = if L::DENIES_TRIES { queue.tried() } else { 0 };
-    limit.in_line(own) + queue.len() - tries
+    let all = limit.in_line(own) + queue.len() - tries;
+    // One that has left may have been taken out for a reply.
+    all.saturating_sub(queue.leaving())
 }
 
 /// Rejects a caller that joins the queue, if the last denial tells that it waits too long, or if too many wait.
@@ -133,10 +138,8 @@ pub(crate) fn join<L: Charging>(
     }
     let (queue, denied) = (&state.queue, L::denied(&state.own));
     let (now, common) = (caller.now(), limit.common());
-    let waiting = waiting(limit, queue, &state.own);
-    let is_lost = common.shares.waits() && denied.lost().is_some_and(|again| again > now);
-    let waits = !caller.tries && (is_lost || denied.waits(queue, caller.cost, now));
-    if waits && waiting >= common.options.max_waiters.max(1) {
+    let is_full = waiting(limit, queue, &state.own) >= common.options.max_waiters.max(1);
+    if is_full && !caller.tries && waits(limit, state, caller.cost, now) {
         return Err(AcquireError::new(ErrorKind::QueueFull));
     }
     match denied.wait(queue, caller.cost, now) {
@@ -146,6 +149,16 @@ pub(crate) fn join<L: Charging>(
         }
         _ => Ok(()),
     }
+}
+
+/// Returns whether a new caller of this cost is known to wait.
+fn waits<L: Charging>(limit: &L, state: &State<L>, cost: u64, now: Instant) -> bool {
+    let denied = L::denied(&state.own);
+    // Otherwise the fallback decides in an outage, or the caller gets the error.
+    let waits_out = denied.lost().is_none() || limit.common().shares.waits();
+    let is_lost = denied.lost().is_some_and(|again| again > now);
+    let is_behind = waits_out && (is_lost || limit.has_line(&state.own));
+    is_behind || denied.waits(&state.queue, cost, now)
 }
 
 /// Rejects waiters by the last denial; the first `asked` are those of a call, decided by this source.

@@ -174,12 +174,15 @@ impl DeniedCache {
         // The cost of the waiters between the denied one and this one.
         let mut between = None;
         let behind = queue.len().saturating_sub(MOST_VISITED);
+        // The place behind those that are visited.
+        let mut end = 0;
         let mut tries = queue.tried();
         if !denies_tries {
             // Callers of a set that have charges keep their places.
             waiting += tries;
         }
         queue.answer_first(MOST_VISITED, |index, waiter| {
+            end = waiter.number + 1;
             let cost = u128::from(waiter.cost);
             let wait = match between {
                 _ if waiter.tries && !denies_tries => {
@@ -214,11 +217,91 @@ impl DeniedCache {
             let all = queue.len();
             if denies_tries {
                 tries = 0;
-                queue.answer_tries(|_| Err(options.denial(Source::DeniedCache, wait)));
+                // Those in front may be callers that this denial does not concern.
+                queue.answer_tries_from(end, |_| Err(options.denial(Source::DeniedCache, wait)));
             }
             let stay = behind - (all - queue.len()) - tries;
             let excess = (waiting + stay).saturating_sub(options.max_waiters);
             queue.fail_last(excess.min(stay), &AcquireError::new(ErrorKind::QueueFull));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tollgate::{Algorithm, Quota};
+
+    use super::*;
+    use crate::queue::Waiter;
+
+    type Queue = WaitQueue<(), ()>;
+
+    /// Returns a queue of callers with these costs, of which some try.
+    fn queue(costs: impl IntoIterator<Item = (u64, bool)>) -> Queue {
+        let mut queue = Queue::new();
+        for (cost, tries) in costs {
+            let number = queue.next_number();
+            queue.insert(Waiter {
+                number,
+                cost,
+                tries,
+                deadline: None,
+                request: (),
+                answer: oneshot::channel().0,
+            });
+        }
+        queue
+    }
+
+    /// Rejects callers by the denial of a cost, which is trusted for so long. The first one was asked for.
+    fn refused(queue: &mut Queue, cost: u64, max_waiters: usize, trusted: Duration) {
+        let (now, mut cache) = (Instant::now(), DeniedCache::default());
+        let denied = Denied {
+            cost,
+            rule: Rule::of(Quota::per_second(100), Algorithm::Gcra),
+            until: now + trusted,
+            believed: now + trusted,
+            again: now,
+        };
+        cache.learn(Some(denied), 0);
+        let options = Options {
+            max_waiters,
+            ..Options::default()
+        };
+        cache.refuse(queue, &options, true, 0, now, (1, Source::Store));
+    }
+
+    fn kinds(queue: &Queue) -> Vec<ErrorKind> {
+        let answers = queue.replies.iter();
+        answers
+            .map(|(_, answer)| answer.as_ref().unwrap_err().kind())
+            .collect()
+    }
+
+    /// More callers try in front than stay behind.
+    #[test]
+    fn refuse_after_a_late_reply_rejects_behind_those_that_are_visited() {
+        use ErrorKind::{QueueFull, RateLimited};
+        let last = MOST_VISITED + 1;
+        for (max_waiters, expected) in [
+            (usize::MAX, &[RateLimited][..]),
+            (2, &[RateLimited]),
+            (1, &[RateLimited, QueueFull]),
+        ] {
+            let tries = |index| [10, 20, 30, last].contains(&index);
+            let mut queue = queue((0..=last).map(|index| (1, tries(index))));
+            refused(&mut queue, 1, max_waiters, Duration::ZERO);
+            assert_eq!(kinds(&queue), expected, "{max_waiters}");
+            assert_eq!(queue.tried(), 3);
+        }
+    }
+
+    #[test]
+    fn refuse_of_a_higher_cost_keeps_a_call_that_tries_in_front_of_many() {
+        let others = (0..MOST_VISITED).map(|_| (5, false));
+        let mut queue = queue([(1, true)].into_iter().chain(others));
+        refused(&mut queue, 5, usize::MAX, Duration::from_secs(1));
+        assert_eq!((kinds(&queue), queue.tried()), (vec![], 1));
     }
 }

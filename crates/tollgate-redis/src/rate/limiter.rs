@@ -270,8 +270,11 @@ impl RateLimiter {
         self.with(|options| options.jitter = max)
     }
 
-    /// Sets how many calls may wait in this process. A further call that would have to wait gets
-    /// `QueueFull`, as soon as that is known, also in an outage.
+    /// Sets the maximum number of calls that wait in this process, without a maximum by default. A further call that
+    /// would have to wait gets `QueueFull`: at once while others have [turns](Self#order) or a denial is
+    /// [trusted](Self::recheck), and otherwise with the reply of the server or the failure of the call, also in an
+    /// outage. Calls that wait for their first reply may be more. Calls that try are not counted. In an outage that
+    /// is known, a [fallback](Self::fallback) that admits the call comes first.
     #[must_use]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)

@@ -238,6 +238,11 @@ impl Charging for Rate {
         own.turns.waiters()
     }
 
+    fn has_line(&self, own: &RateState) -> bool {
+        // Turns of an earlier quota are given back in the next step.
+        own.turns.waiters() > 0 && own.turns.is_of(&own.rule)
+    }
+
     async fn ask(
         shared: &Shared,
         rule: Rule,

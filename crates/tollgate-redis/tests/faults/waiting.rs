@@ -98,6 +98,27 @@ fn acquire_beyond_max_waiters_in_an_outage_is_refused() {
     });
 }
 
+/// The fallback admits callers, whoever has turns.
+#[test]
+fn acquire_beside_a_turn_in_an_outage_is_admitted_by_the_fallback() {
+    on_server(async |server| {
+        let store = server.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "rate", Quota::per_second(1).burst(60))
+            .fallback(Fallback::FailOpen)
+            .recheck(Duration::ZERO)
+            .max_waiters(1);
+        limiter.acquire_many(60).await.unwrap();
+        let _waiter = tokio::spawn(limiter.acquire_many(60));
+        until(async || limiter.statistics().turns == 1).await;
+        let refused = ends(limiter.acquire()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull);
+        server.kill();
+        // Then the outage is known.
+        ends(limiter.try_acquire()).await.unwrap();
+        ends(limiter.acquire()).await.unwrap();
+    });
+}
+
 #[test]
 fn acquire_beside_a_call_that_tries_in_an_outage_is_the_first_that_waits() {
     on_server(async |server| {

@@ -100,6 +100,77 @@ async fn acquire_that_leaves_gives_its_turn_to_the_next() -> Result<(), AcquireE
     Ok(())
 }
 
+/// The denial is trusted for one second.
+#[tokio::test(start_paused = true)]
+async fn acquire_beyond_max_waiters_that_have_turns_is_refused_after_the_denial()
+-> Result<(), AcquireError> {
+    for (quota, n) in [
+        (Quota::per_minute(20), 1),
+        (Quota::per_second(1).burst(60), 60),
+    ] {
+        let limiter = RateLimiter::new(&Store::in_memory(), "calls", quota).max_waiters(1);
+        limiter.acquire_many(n).await?;
+        let waits = tokio::spawn(limiter.acquire_many(n));
+        settled().await;
+        advance(2 * SECOND).await;
+        let begin = Instant::now();
+        for _ in 0..3 {
+            let refused = limiter.acquire().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::QueueFull);
+        }
+        assert_eq!((begin.elapsed(), limiter.waiting()), (Duration::ZERO, 1));
+        waits.await.unwrap()?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_beyond_max_waiters_of_a_set_in_several_lines_is_refused_without_a_call()
+-> Result<(), AcquireError> {
+    let (store, quota) = (Store::in_memory(), Quota::per_minute(20));
+    let set = LimitSet::new(&store).limit("a", quota).limit("b", quota);
+    let set = set.max_waiters(1);
+    set.acquire().await?;
+    let waits = tokio::spawn(set.acquire());
+    settled().await;
+    advance(2 * SECOND).await;
+    let (begin, calls) = (Instant::now(), store.calls());
+    let refused = set.acquire().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    assert_eq!((begin.elapsed(), store.calls()), (Duration::ZERO, calls));
+    waits.await.unwrap()?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_after_set_quota_beside_a_turn_is_not_refused() -> Result<(), AcquireError> {
+    let quota = Quota::per_minute(20);
+    let limiter = RateLimiter::new(&Store::in_memory(), "calls", quota).max_waiters(1);
+    limiter.acquire().await?;
+    let waits = tokio::spawn(limiter.acquire());
+    settled().await;
+    advance(2 * SECOND).await;
+    limiter.set_quota(Quota::per_second(1000).burst(1000));
+    limiter.acquire().await?;
+    waits.await.unwrap()?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_after_the_only_waiter_has_left_takes_its_turn() -> Result<(), AcquireError> {
+    for time in [MILLI, 2 * SECOND] {
+        let quota = Quota::per_minute(20);
+        let limiter = RateLimiter::new(&Store::in_memory(), "calls", quota).max_waiters(1);
+        let begin = Instant::now();
+        limiter.acquire().await?;
+        let leaves = tokio::time::timeout(time, limiter.acquire()).await;
+        assert!(leaves.is_err());
+        limiter.acquire().await?;
+        assert_eq!(begin.elapsed(), 3 * SECOND);
+    }
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn acquire_with_a_timeout_that_is_too_short_is_refused_at_once() -> Result<(), AcquireError> {
     let (limiter, begin) = (ten(&Store::in_memory()), Instant::now());
