@@ -234,8 +234,8 @@ if what == 'acquire' then
   end
   if added[1] then
     redis.call('ZADD', tickets, unpack(added))
-    -- Those of an earlier line: the first version removes tickets without them.
-    if was_empty then redis.call('DEL', waits) end
+    -- An earlier form of the line left this field behind.
+    if was_empty then redis.call('HDEL', waits, 'next') end
     front = nil
   end
 

@@ -232,10 +232,10 @@ fn acquire_that_removes_a_stopped_process_returns_the_time_of_the_next_one() {
 }
 
 #[test]
-fn acquire_beside_values_of_an_earlier_line_keeps_its_ticket_and_removes_them() {
+fn acquire_beside_values_of_an_earlier_line_keeps_its_ticket() {
     let line = Line::start();
     assert_eq!(line.ask(1, "b.0", 1), None);
-    line.run("HSET", &[KEYS[6], "lost.1:1", "0:0:1:50000:lost"]);
+    line.run("HSET", &[KEYS[6], "next", "lost channel"]);
     line.run("PEXPIRE", &[KEYS[6], "120000"]);
     line.ask(1, "a.1", 1).expect("it is held");
     for key in [KEYS[2], KEYS[3], KEYS[6]] {
