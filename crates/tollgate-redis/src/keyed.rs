@@ -60,11 +60,11 @@ const EXAMINED: usize = 2;
 /// at once. Such a process keeps its places: it has two polls, so with 1,000 keys two seconds, with 10,000 or more 20
 /// seconds, to claim a lease. If it dies in front of a line, it delays the others of that line once by as much.
 ///
-/// Each key is renewed by itself, so a node of a cluster that hangs costs no lease on another. A process has at most 16
-/// requests of a slot under way; beyond 1,024 of all slots, it has one of each slot. So at most about 17,400 requests hang
-/// with their nodes, each until its [deadline](crate::Store::deadline), and each slot of a node that answers still has its
-/// request. After a failure, the next
-/// attempt for a key is made after a pause: up to 0.1 milliseconds for each lease that is held, each release, or each key
+/// Each key is renewed by itself, so a node of a cluster that hangs costs no lease on another. One `Keyed` has at most 16
+/// requests of a slot under way; beyond 1,024 of all slots, it has one of each slot. So at most about 17,400 of its requests
+/// hang with their nodes, each until its [deadline](crate::Store::deadline), and each slot of a node that answers still has
+/// its request. Several `Keyed` have as many each, and calls whose callers have left are not counted. After a failure, the
+/// next attempt for a key is made after a pause: up to 0.1 milliseconds for each lease that is held, each release, or each key
 /// that is waited for, whichever are most, and at most a second. A renewal pauses for at most a tenth of the ttl.
 ///
 /// On the server, a key that nobody holds or waits for takes no memory after twice the [ttl](Semaphore::ttl) (or the

@@ -59,7 +59,7 @@ impl Shared {
     ) -> Part {
         let group = &self.limit.group;
         let options = &group.options;
-        let grace = options.grace.unwrap_or(options.ttl);
+        let grace = options.grace();
         let channel = self.channel().is_some();
         let (permits, patience) = {
             let own = &self.state().own;

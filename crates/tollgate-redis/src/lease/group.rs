@@ -17,6 +17,10 @@ use crate::sync::{AtomicU64, Ordering};
 /// The time between two looks of a process that gets messages.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The time between two looks for each ticket before the first one of the process, and the longest of these times.
+const LOOK_FOR_EACH: Duration = Duration::from_millis(10);
+const LONGEST_FAR_LOOK: Duration = Duration::from_secs(5);
+
 /// The times between two looks, and between two polls, for each semaphore that this process waits for: 500 looks or 1,000
 /// polls a second. Each takes the server as many instructions as five of the plainest decisions by GCRA.
 const LOOK_EACH: Duration = Duration::from_millis(2);
@@ -40,6 +44,13 @@ pub(super) struct Options {
     pub(super) grace: Option<Duration>,
     pub(super) poll: Duration,
     pub(super) max_waiters: usize,
+}
+
+impl Options {
+    /// Returns the time after a loss of data in which no new caller is admitted.
+    pub(super) fn grace(&self) -> Duration {
+        self.grace.unwrap_or(self.ttl)
+    }
 }
 
 pub(super) struct Group {
@@ -99,18 +110,22 @@ impl Group {
 
     /// Returns the time for which the server keeps the state of a semaphore after its last use.
     pub(super) fn state_lasts(&self) -> Duration {
-        let Options { ttl, grace, .. } = self.options;
+        let (ttl, grace) = (self.options.ttl, self.options.grace());
         if self.has_keys {
             // As long as a lease may.
-            2 * ttl.max(grace.unwrap_or_default())
+            2 * ttl.max(grace)
         } else {
             DAY.max(2 * ttl)
         }
     }
 
-    /// Returns the longest time between two looks.
-    pub(super) fn look_interval(&self) -> Duration {
-        times(LOOK_EACH, count(&self.waited)).clamp(LOOK, LONGEST_LOOK)
+    /// Returns the longest time between two looks of a process with so many tickets before its first one. After a loss of
+    /// data, a process that is far from the front comes back before the grace time is over.
+    pub(super) fn look_interval(&self, ahead: u64) -> Duration {
+        let far = LOOK_FOR_EACH.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
+        let far = far.min(LONGEST_FAR_LOOK).min(self.options.grace() / 2);
+        let paced = times(LOOK_EACH, count(&self.waited)).clamp(LOOK, LONGEST_LOOK);
+        paced.max(far)
     }
 
     /// Returns the shortest time between two polls.
@@ -144,4 +159,31 @@ fn count(references: &Arc<()>) -> usize {
 
 fn times(time: Duration, count: usize) -> Duration {
     time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn look_interval_far_from_the_front_is_longer_and_ends_before_the_grace_time() {
+        let look = |ahead, ttl, grace: Option<Duration>| {
+            let options = Options {
+                ttl,
+                grace,
+                poll: LOOK,
+                max_waiters: 1,
+            };
+            Group::new(Store::in_memory(), options, false).look_interval(ahead)
+        };
+        for (ahead, expected) in [(100, LOOK), (250, 5 * LOOK / 2), (u64::MAX, 5 * LOOK)] {
+            assert_eq!(look(ahead, 10 * LOOK, None), expected);
+        }
+        assert_eq!(look(1_000, 4 * LOOK, None), 2 * LOOK);
+        assert_eq!(look(1_000, LOOK, Some(6 * LOOK)), 3 * LOOK);
+        // Others may pass it after a loss of data: each look costs the server more than that is worth.
+        for grace in [LOOK, Duration::ZERO] {
+            assert_eq!(look(1_000, 10 * LOOK, Some(grace)), LOOK);
+        }
+    }
 }

@@ -8,8 +8,8 @@
 //!    although it is alive, or until a message arrives; and while the first version of the crate has leases, whose
 //!    releases tell nobody. In the grace time nobody is served, so nobody polls.
 //! 3. A look is earlier if the server says when a lease expires or its grace ends, or that the process before this
-//!    one should have claimed by then. It is later if many tickets stand before the first one: the processes in front
-//!    repair what stops the line, so a look of others is a sign of life, and repairs only their own tickets.
+//!    one should have claimed by then. It is later if many tickets stand before the first one: each look serves the
+//!    line, but the processes in front look earlier in most cases.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,6 @@ const DEAF: Duration = Duration::from_secs(1);
 
 /// The time after which a look names all tickets again: the server keeps one for a minute after it was named.
 const ALL: Duration = Duration::from_secs(20);
-
-/// The time between two looks for each ticket before the first one of the process, and the longest of these times.
-const LOOK_FOR_EACH: Duration = Duration::from_millis(10);
-const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
 /// The bounds of the time in which a process claims a ticket.
 const SHORTEST: Duration = Duration::from_millis(50);
@@ -53,7 +49,8 @@ pub(super) struct Line {
     pub(super) has_first_version: bool,
     /// A ticket of this process had lost its place.
     pub(super) was_missing: bool,
-    /// The number of tickets before the first one of the request, if it is far from the front.
+    /// The number of tickets before the first one of the request, if it is far from the front. The next look is later for
+    /// each of them.
     pub(super) ahead: u64,
     /// The server tells this process about its tickets.
     pub(super) has_channel: bool,
@@ -183,8 +180,6 @@ impl Looks {
         } else if line.grace.is_zero() && (self.polls(line.has_channel) || self.is_deaf(now)) {
             poll.mul_f64(1.0 + fastrand::f64())
         } else {
-            let far = LOOK_FOR_EACH.saturating_mul(u32::try_from(line.ahead).unwrap_or(u32::MAX));
-            let look = look.max(far.min(LONGEST_LOOK));
             look.mul_f64(1.0 - fastrand::f64() / 10.0)
         };
         let mut at = now + pause;
@@ -262,29 +257,6 @@ mod tests {
                     ..LINE
                 }
             ) <= 2 * POLL
-        );
-    }
-
-    #[test]
-    fn answered_far_from_the_front_looks_later_and_at_most_after_five_seconds() {
-        let (mut looks, now) = (Looks::default(), Instant::now());
-        let within = |longest: Duration| longest - longest / 10..=longest;
-        for (ahead, longest) in [(100, LOOK), (250, 5 * LOOK / 2), (u64::MAX, 5 * LOOK)] {
-            assert!(within(longest).contains(&look(&mut looks, now, &Line { ahead, ..LINE })));
-        }
-        let soonest = Some(POLL);
-        let ahead = 1_000;
-        assert_eq!(
-            look(
-                &mut looks,
-                now,
-                &Line {
-                    soonest,
-                    ahead,
-                    ..LINE
-                }
-            ),
-            POLL
         );
     }
 

@@ -218,7 +218,7 @@ impl Shared {
         let waits = self.change(|state| {
             let State { queue, own, .. } = state;
             own.pause = None;
-            let (look, poll) = (group.look_interval(), group.poll_interval());
+            let (look, poll) = (group.look_interval(line.ahead), group.poll_interval());
             own.looks.answered(asked, now, &line, look, poll);
             group.set_round_trip(own.looks.round_trip());
             let mut answers = answers.into_iter().peekable();
@@ -308,8 +308,6 @@ impl Shared {
         own.looks.heard();
         match what {
             "claim" => {
-                // Those before it have left, so it is nobody's successor.
-                own.looks.set_soon(None);
                 let mut first = state.queue.first(MOST_TICKETS);
                 let is_it = |one: &Request| {
                     rest.strip_prefix(&one.id)
@@ -317,6 +315,9 @@ impl Shared {
                 };
                 if let Some(waiter) = first.find(|waiter| is_it(&waiter.request)) {
                     waiter.request.is_told = true;
+                    // Those before it have left, so it is nobody's successor. A message about a waiter that has left says
+                    // nothing about the others.
+                    own.looks.set_soon(None);
                 }
             }
             "soon" => {
@@ -338,4 +339,25 @@ impl Shared {
 /// Returns the name of a process in a line: a [unique] number.
 pub(super) fn process() -> String {
     format!("{:016x}", unique())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use crate::lease::Semaphore;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn heard_of_a_waiter_that_has_left_keeps_the_earlier_look() {
+        let semaphore = Semaphore::new(&Store::in_memory(), "jobs", 1);
+        let shared = semaphore.shared();
+        let now = shared.now();
+        let next = || shared.state().own.looks.next();
+        shared.state().own.looks.failed(now + 2 * SECOND);
+        shared.state().own.looks.set_soon(Some(now + SECOND));
+        shared.heard(Some("claim left.1:1"));
+        assert_eq!(next(), Some(now + SECOND));
+    }
 }

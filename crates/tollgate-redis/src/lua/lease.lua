@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  a sorted set of the leases: the member is the id of the lease, the score the microsecond
 --          in which it expires. A lease of n permits has n members: id, id:1 and so on.
--- KEYS[2]  a hash of the fencing numbers of the first version's leases, by id
+-- KEYS[2]  a hash of the fencing numbers of the first version's leases, by id: not read, but removed at their expiry
 -- KEYS[3], KEYS[4], KEYS[7]  the line of the waiters
 -- KEYS[5]  t:c:b, as whole numbers:
 --   t  the microsecond of the last write. It begins with 0 if the first version had no lease and no ticket when
@@ -32,7 +32,7 @@
 --       With stays 0 the call does not wait: its ticket is removed. A lease that exists already, because the reply
 --       of an earlier call was lost, gets the next number, and lasts as long as a new one. Reply: now, the rest of
 --       the grace; the time after which the caller looks, or 0: until a lease expires, if the oldest ticket is the
---       caller's, and until the process before it should have claimed; 1 if the first version has leases or tickets;
+--       caller's, and until the processes before it should have claimed; 1 if the first version has leases or tickets;
 --       1 if a ticket was put back; the number of tickets before the first one of the call, or 0 if that is new, was
 --       told, or stands in front; and for each the fencing number, or 0 if it was not admitted, and the number of
 --       its ticket, or 0.
@@ -170,7 +170,7 @@ if what == 'acquire' then
   local expiries, numbers, values, ahead = {}, {}, {}, 0
   if held > 0 then expiries = redis.call('ZMSCORE', leases, unpack(ids)) end
   local front = redis.call('ZRANGE', tickets, '0', LAST_OF_FEW)
-  local has_line = front[1] ~= nil
+  local has_line, was_empty = front[1] ~= nil, front[1] == nil
   if has_line then
     read(values, front, names)
     local others = {}
@@ -234,6 +234,8 @@ if what == 'acquire' then
   end
   if added[1] then
     redis.call('ZADD', tickets, unpack(added))
+    -- An earlier form of the line left this field behind.
+    if was_empty then redis.call('HDEL', waits, 'next') end
     front = nil
   end
 
@@ -263,8 +265,11 @@ if what == 'acquire' then
   end
   if #staying > 0 then
     redis.call('ZADD', ends, unpack(staying))
-    -- The other two never expire before this one.
-    if redis.call('PTTL', waits) * 1000 < MINUTE then keep_twice(MINUTE, tickets, ends, waits) end
+    -- The other two do not expire before this one, unless the first version made them, for its own time.
+    if was_empty or redis.call('PTTL', waits) * 1000 < MINUTE
+      or has_first_version and redis.call('PTTL', tickets) * 1000 < MINUTE then
+      keep_twice(MINUTE, tickets, ends, waits)
+    end
   end
 
   local soonest, old = soon or 0, 0

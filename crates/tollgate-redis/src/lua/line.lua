@@ -88,8 +88,8 @@ end
 -- unless it cannot be told. `claimed` has the tickets of the current version by name, which need not be stored yet;
 -- `front` the first tickets of the line, or nil if they are not read yet; and `values` the values that were read.
 -- Returns the names of those that are granted; the processes that have lost their places; the oldest ticket that is
--- left, false if there is none, or nil if that is not known; and if the successor has a ticket in `claimed`, the time
--- after which it looks.
+-- left, false if there is none, or nil if that is not known; and the time after which the caller looks, if `claimed`
+-- has a ticket of it, and it is the successor or has removed a process.
 local function serve(limit, used, caller, claimed, front, values)
   local granted, gone, told, most = {}, {}, {}, MOST
   -- The least cost of a ticket that was passed, by process.
@@ -98,7 +98,7 @@ local function serve(limit, used, caller, claimed, front, values)
   local ended, is_new, patience, successor, oldest = false, false, 0, nil, nil
 
   while not is_last and (not ended or next(told) and not successor) do
-    local names = front or index == 0 and redis.call('ZRANGE', tickets, '0', LAST_OF_FEW)
+    local names = front or page == FEW and redis.call('ZRANGE', tickets, '0', LAST_OF_FEW)
       or redis.call('ZRANGE', tickets, index, index + page - 1)
     is_last, front, page = #names < page, nil, MANY
     read(values, names)
@@ -165,13 +165,15 @@ local function serve(limit, used, caller, claimed, front, values)
     oldest = false
   end
 
-  -- The successor looks when the time of those that were told is over: by the reply, if it is the caller.
-  local soon = nil
+  -- The successor looks when the time of those that were told is over: by the reply, if it is the caller. So does a
+  -- caller that has removed a process, because those that were told and the successor may be stopped as well.
+  local soon, _, own = nil, next(claimed)
+  if next(told) and next(gone) and own and own.channel ~= '' then soon = patience end
   if successor and next(told) then
     local process, one = process_of(successor[1]), claimed[successor[1]] or waiting(successor[2])
     if one.channel == '' then
       -- It polls.
-    elseif process == caller and next(claimed) then
+    elseif process == caller and own then
       soon = patience
     elseif is_new then
       tell(one.channel, process .. ' soon ' .. text(patience))

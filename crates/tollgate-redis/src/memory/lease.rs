@@ -226,7 +226,8 @@ impl Line {
         }
         let caller = call.text(9).map_or("", process_of);
         let waited = !claimed.is_empty();
-        for number in self.serve(caller, terms, &claimed, messages) {
+        let (granted, soon) = self.serve(caller, terms, &claimed, messages);
+        for number in granted {
             if let Some((place, Request { id, n, .. })) = claimed.remove(&number) {
                 let fencing = self.following(seen, terms.now);
                 self.hold(id, n, terms);
@@ -243,9 +244,9 @@ impl Line {
         let oldest = self.tickets.values().next();
         let is_oldest = waited && oldest.is_some_and(|oldest| oldest.process() == caller);
         let first = self.held.values().map(|held| held.expiry).min();
-        let first = first.filter(|_| is_oldest);
-        let soonest = first.map_or(0, |first| (first - terms.now).max(1));
-        let line = [0, int(soonest), 0, back, int(ahead)];
+        let first = first.filter(|_| is_oldest).map(|first| first - terms.now);
+        let soonest = first.into_iter().chain(soon).min();
+        let line = [0, int(soonest.unwrap_or(0)), 0, back, int(ahead)];
         let places = places.into_iter().flatten().map(int);
         Ok(line.into_iter().chain(places).collect())
     }
@@ -264,16 +265,21 @@ impl Line {
             .map_or(0, |place| place as u64)
     }
 
-    /// Serves the line. Returns the claimed tickets that are granted, whose permits are taken.
+    /// Serves the line. Returns the claimed tickets that are granted, whose permits are taken; and the time after which the
+    /// caller looks, if it claims, and is the successor or has removed a process.
     fn serve(
         &mut self,
         caller: &str,
         terms: &Terms,
         claimed: &HashMap<u64, (usize, Request<'_>)>,
         messages: &mut Messages,
-    ) -> Vec<u64> {
+    ) -> (Vec<u64>, Option<u64>) {
         let (now, mut most) = (terms.now, u64::MAX);
         let (mut granted, mut kept, mut gone) = (Vec::new(), 0, HashSet::new());
+        // The processes that were told, whether one was told now, and the rest of their time.
+        let (mut told, mut is_new, mut patience) = (HashSet::new(), false, 0);
+        // The ticket that ends the line.
+        let mut end = None;
         // The least cost of a ticket that was passed, by process.
         let mut passed = HashMap::<String, u64>::new();
         let permits = &self.permits;
@@ -292,6 +298,7 @@ impl Line {
                 // It is passed, and keeps its number, if only its own permits exclude it, and that for a second, or if a
                 // ticket of its process for no more was passed.
                 if !takes(n, most.min(terms.permits)) {
+                    end = Some(*number);
                     break;
                 }
                 permits.release(n);
@@ -299,6 +306,7 @@ impl Line {
                     continue;
                 }
                 if now - *ticket.stuck.get_or_insert(now) < STUCK {
+                    end = Some(*number);
                     break;
                 }
                 passed.insert(process, n);
@@ -313,7 +321,7 @@ impl Line {
                 .told
                 .is_none_or(|told| is_over(told) && process == caller)
             {
-                ticket.told = Some(now);
+                (ticket.told, is_new) = (Some(now), true);
                 let message = format!("{process} claim {}:{n}", ticket.id);
                 messages.push((ticket.channel.clone(), message));
             } else if ticket.told.is_some_and(is_over) {
@@ -321,12 +329,28 @@ impl Line {
                 gone.insert(process);
                 continue;
             }
+            let over = ticket.told.map_or(now, |told| told + ticket.patience);
+            patience = patience.max(over - now);
             most = most.min(ticket.permits);
             kept += n;
+            told.insert(process);
         }
         permits.release(kept);
         self.tickets.retain(|_, it| !gone.contains(it.process()));
-        granted
+        if told.is_empty() {
+            return (granted, None);
+        }
+        let mut behind = end.into_iter().flat_map(|end| self.tickets.range(end..));
+        let successor = behind.find(|(_, it)| !told.contains(it.process()));
+        let successor = successor.map(|(_, successor)| successor);
+        let own = claimed.keys().next().map(|number| &self.tickets[number]);
+        let is_next = successor.is_some_and(|it| it.process() == caller);
+        if let Some(next) = successor.filter(|_| is_new && !(is_next && own.is_some())) {
+            let message = format!("{} soon {patience}", next.process());
+            messages.push((next.channel.clone(), message));
+        }
+        let looks = own.is_some_and(|own| !own.channel.is_empty()) && (is_next || !gone.is_empty());
+        (granted, looks.then_some(patience))
     }
 
     /// Renews the leases with these members: the first of a lease has its id, the others a colon and a number more.

@@ -528,6 +528,9 @@ const LEASE_KEYS: [&str; 7] = [
 
 const TTL: u64 = 1_000_000;
 
+/// The time in which a process claims a ticket.
+const PATIENCE: u64 = 150_000;
+
 #[derive(Clone, Debug)]
 enum LeaseStep {
     Pass(u64),
@@ -575,7 +578,7 @@ struct Leases {
 impl Leases {
     /// Makes a call that is executed until a microsecond. The replies are the same.
     fn ask(&mut self, what: &str, last: u64, rest: Words) -> Vec<i64> {
-        let numbers = [self.permits, TTL, TTL, MOST, last, TTL];
+        let numbers = [self.permits, TTL, TTL, PATIENCE, last, TTL];
         let arguments = [words(&[what], &numbers), rest].concat();
         // One after the other, alone and as calls of several semaphores. The second one has its own keys.
         self.is_shared = !self.is_shared;
@@ -629,7 +632,9 @@ impl Leases {
         if asked.is_empty() {
             return;
         }
-        let mut rest = words(&[&self.seen.to_string(), ""], &[]);
+        // The last process polls.
+        let channel = if process == "p2." { "" } else { "channel" };
+        let mut rest = words(&[&self.seen.to_string(), channel], &[]);
         for one in &asked {
             rest.extend(words(&[&one.id], &[one.n, one.ticket, u64::from(stays)]));
         }

@@ -1,5 +1,5 @@
 //! Simulates fleets on the script of leases, with a clock that the test sets: after any faults, nobody waits
-//! without end.
+//! without end. The processes follow the protocol of `src/lease`.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,21 @@ use crate::support::server::Server;
 const TICK: i64 = 10_000;
 const HOLD: i64 = 2 * TICK;
 const LOOK: i64 = 100 * TICK;
-const ALL: i64 = 1_000 * TICK;
+/// The time between two looks for each ticket before the first one, and the longest. It is far longer than that of the
+/// crate, in place of as many more tickets.
+const LOOK_FOR_EACH: i64 = 20 * TICK;
+const LONGEST_LOOK: i64 = 500 * TICK;
+const ALL: i64 = 2_000 * TICK;
 const POLL: i64 = 3 * TICK;
 const PATIENCE: i64 = 50_000;
 
 /// The permits of each process; those of others may differ.
 const WORLDS: [[i64; 6]; 3] = [[2; 6], [50; 6], [1, 2, 3, 1, 2, 3]];
 
-/// The ticks in which there are faults, and the ticks after them in which everybody has to be served.
+/// The ticks in which there are faults, and the ticks after them in which everybody has to be served: two looks at all
+/// tickets.
 const FAULTY: i64 = 150;
-const CALM: i64 = 300;
+const CALM: i64 = 4_000;
 
 #[derive(Clone, Debug)]
 enum Fault {
@@ -39,8 +44,8 @@ enum Fault {
     DelayMessages(i64),
     /// Ends, with its connection and its leases.
     Die,
-    /// Of all processes, on the server.
-    LoseTickets,
+    /// The server loses these keys.
+    Lose(&'static [&'static str]),
 }
 
 #[derive(Default)]
@@ -86,12 +91,14 @@ impl Fleet<'_> {
         command.arg(self.text).arg(KEYS.len()).arg(&KEYS).arg(what);
         let numbers = [permits, 1_000_000_000, 0, PATIENCE, self.now, DAY];
         command.arg(&numbers).arg(rest);
-        let reply: Vec<i64> = command.query(self.connection).unwrap();
         let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg("clock").arg(self.now).ignore();
+        pipeline.add_command(command);
         pipeline.cmd("LRANGE").arg(&["told", "0", "-1"]);
         pipeline.cmd("DEL").arg("told").ignore();
         pipeline.cmd("ZCARD").arg(KEYS[0]);
-        let (told, held): (Vec<String>, i64) = pipeline.query(self.connection).unwrap();
+        let (reply, told, held): (Vec<i64>, Vec<String>, i64) =
+            pipeline.query(self.connection).unwrap();
         let most = self.processes.iter().map(|process| process.permits).max();
         assert!(Some(held) <= most);
         for message in told {
@@ -142,9 +149,14 @@ impl Fleet<'_> {
         for (_, message) in arrived {
             process.deaf = 0;
             match message.split_once(' ').unwrap() {
-                ("claim", name) => drop(process.told.insert(name.to_owned())),
-                ("soon", time) => process.soon = Some(now + time.parse::<i64>().unwrap()),
-                _ => process.soon = None,
+                ("claim", name) => {
+                    let mut waiting = process.waiting.iter();
+                    if waiting.any(|one| format!("{}:{}", one.0, one.1) == name) {
+                        process.told.insert(name.to_owned());
+                        process.soon = None;
+                    }
+                }
+                (_, time) => process.soon = Some(now + time.parse::<i64>().unwrap()),
             }
         }
         let is_look = process.look <= now || process.soon.is_some_and(|soon| soon <= now);
@@ -190,8 +202,12 @@ impl Fleet<'_> {
         } else if polls {
             POLL
         } else {
-            LOOK
+            LOOK.max(LONGEST_LOOK.min(LOOK_FOR_EACH * reply[5]))
         };
+        if reply[2] > 0 {
+            let soon = now + reply[2];
+            process.soon = Some(process.soon.map_or(soon, |before| before.min(soon)));
+        }
         process.look = if is_look {
             now + pause
         } else {
@@ -243,11 +259,8 @@ impl Fleet<'_> {
                     .query(self.connection)
                     .unwrap();
             }
-            Fault::LoseTickets => {
-                let () = redis::cmd("DEL")
-                    .arg(&["q", "w"])
-                    .query(self.connection)
-                    .unwrap();
+            Fault::Lose(keys) => {
+                let () = redis::cmd("DEL").arg(keys).query(self.connection).unwrap();
             }
         }
     }
@@ -255,11 +268,6 @@ impl Fleet<'_> {
     fn run(&mut self, faults: &[(i64, usize, Fault)]) {
         for tick in 0..FAULTY + CALM {
             self.now = START + tick * TICK;
-            let clock = ["clock".to_owned(), self.now.to_string()];
-            let () = redis::cmd("SET")
-                .arg(&clock)
-                .query(self.connection)
-                .unwrap();
             for (_, index, fault) in faults.iter().filter(|fault| fault.0 == tick) {
                 self.fail(index % self.processes.len(), fault);
             }
@@ -286,7 +294,9 @@ fn faults() -> impl Strategy<Value = Vec<(i64, usize, Fault)>> {
         2 => (1..100_i64).prop_map(Fault::RepeatMessages),
         2 => (1..100_i64).prop_map(Fault::DelayMessages),
         1 => Just(Fault::Die),
-        1 => Just(Fault::LoseTickets),
+        1 => Just(Fault::Lose(&["q", "w"])),
+        1 => Just(Fault::Lose(&["q"])),
+        1 => Just(Fault::Lose(&["w"])),
     ];
     proptest::collection::vec((0..FAULTY, 0..6_usize, fault), 0..12)
 }

@@ -256,7 +256,7 @@ impl Model {
     }
 
     /// Serves the line in a call of a process. Returns the claimed callers that are admitted, and the time after which
-    /// the process looks, if it is the successor, and requests something.
+    /// the process looks, if it requests something, and is the successor or has removed a process.
     fn serve(&mut self, caller: usize, claimed: &[usize]) -> (Vec<usize>, Option<i64>) {
         let (now, limit) = (self.now, self.permits);
         let (mut used, mut most) = (self.held(), i64::MAX);
@@ -325,17 +325,16 @@ impl Model {
         let is_gone = |one: &Ticket| one.wait.is_some() && gone.contains(&process(one.who));
         self.tickets
             .retain(|one| !is_gone(one) || granted.contains(&one.who));
-        let has_channel = |next: &usize| !PROCESSES[*next].0.is_empty();
-        match successor.filter(|next| !told.is_empty() && has_channel(next)) {
-            Some(next) if next == caller && !claimed.is_empty() => {
-                return (granted, Some(patience));
-            }
-            Some(next) if is_new => {
-                self.tell(next, format!("soon {patience}"));
-            }
-            _ => {}
+        if told.is_empty() {
+            return (granted, None);
         }
-        (granted, None)
+        let requests = !claimed.is_empty();
+        let is_next = successor == Some(caller);
+        if let Some(next) = successor.filter(|_| is_new && !(is_next && requests)) {
+            self.tell(next, format!("soon {patience}"));
+        }
+        let looks = requests && (is_next || !gone.is_empty()) && !PROCESSES[caller].0.is_empty();
+        (granted, looks.then_some(patience))
     }
 
     /// Acquires for the callers of one process of the current version, or for callers of the first one.

@@ -50,6 +50,26 @@ impl Line {
         places.map(|place| (place[0] > 0, place[1])).collect()
     }
 
+    /// Looks for one ticket. Returns the time after which the process has to look again, or 0.
+    fn look(&self, permits: i64, id: &str, ticket: i64) -> i64 {
+        let [n, ticket, stays] = [1, ticket, 1].map(|number| number.to_string());
+        let rest = [
+            "0".to_owned(),
+            id[..1].to_owned(),
+            id.to_owned(),
+            n,
+            ticket,
+            stays,
+        ];
+        self.call(permits, "acquire", &rest)[2]
+    }
+
+    fn run(&self, command: &str, arguments: &[&str]) -> i64 {
+        let mut command = redis::cmd(command);
+        let command = command.arg(arguments);
+        command.query(&mut self.server.connection()).unwrap()
+    }
+
     /// Asks for one lease without a ticket. Returns its ticket, or `None` if it is granted.
     fn ask(&self, permits: i64, id: &str, n: i64) -> Option<i64> {
         let (is_granted, ticket) = self.acquire(permits, &[(id, n, 0)])[0];
@@ -177,4 +197,70 @@ fn acquire_of_a_process_that_lost_its_messages_tells_its_other_tickets_again() {
     line.set_clock(2 * PATIENCE - 1);
     line.release(4, "a.4", 1);
     assert_eq!(line.told(), [""; 0]);
+}
+
+#[test]
+fn acquire_behind_tickets_whose_values_were_lost_is_served() {
+    let line = Line::start();
+    assert_eq!(line.ask(1, "b.0", 1), None);
+    let others = ["a.1", "a.2", "a.3", "a.4"].map(|id| (id, 1, 0));
+    line.acquire(1, &others);
+    let ticket = line.ask(1, "c.1", 1).expect("it is held");
+    // More of them than the script reads at first.
+    line.run("DEL", &[KEYS[0], KEYS[6]]);
+    assert!(line.claim(1, "c.1", 1, ticket));
+    assert_eq!(line.tickets(), [""; 0]);
+}
+
+#[test]
+fn acquire_that_removes_a_stopped_process_returns_the_time_of_the_next_one() {
+    let line = Line::start();
+    assert_eq!(line.ask(1, "b.0", 1), None);
+    let ids = ["a.1", "c.1", "d.1", "e.1"];
+    let tickets = ids.map(|id| line.ask(1, id, 1).expect("it is held"));
+    line.release(1, "b.0", 1);
+    assert_eq!(line.told(), ["a claim a.1:1", "c soon 50000"]);
+    // All but the last process are stopped. Its look is the first one.
+    line.set_clock(20 * PATIENCE);
+    assert_eq!(line.look(1, "e.1", tickets[3]), PATIENCE);
+    assert_eq!(line.told(), ["c claim c.1:1", "d soon 50000"]);
+    line.set_clock(21 * PATIENCE);
+    assert_eq!(line.look(1, "e.1", tickets[3]), PATIENCE);
+    assert_eq!(line.told(), ["d claim d.1:1"]);
+    line.set_clock(22 * PATIENCE);
+    assert!(line.claim(1, "e.1", 1, tickets[3]));
+}
+
+#[test]
+fn acquire_beside_values_of_an_earlier_line_keeps_its_ticket() {
+    let line = Line::start();
+    assert_eq!(line.ask(1, "b.0", 1), None);
+    line.run("HSET", &[KEYS[6], "next", "lost channel"]);
+    line.run("PEXPIRE", &[KEYS[6], "120000"]);
+    line.ask(1, "a.1", 1).expect("it is held");
+    for key in [KEYS[2], KEYS[3], KEYS[6]] {
+        assert!(line.run("PTTL", &[key]) > 60_000, "{key}");
+    }
+    assert_eq!(line.run("HLEN", &[KEYS[6]]), 1);
+}
+
+#[test]
+fn acquire_behind_a_short_lived_ticket_of_the_first_version_keeps_its_own() {
+    let line = Line::start();
+    assert_eq!(line.ask(1, "b.0", 1), None);
+    // The line of the first version, which lasts for its ticket.
+    let until = (START + 3_000_000).to_string();
+    line.run("ZADD", &[KEYS[2], "1", "first:1"]);
+    line.run("ZADD", &[KEYS[3], &until, "first:1"]);
+    for key in [KEYS[2], KEYS[3]] {
+        line.run("PEXPIRE", &[key, "3000"]);
+    }
+    // The first version writes no 0 in front of its time.
+    line.run("DEL", &[KEYS[4]]);
+    line.run("HSET", &[KEYS[6], "lost.1:1", "0:0:1:50000:lost"]);
+    line.run("PEXPIRE", &[KEYS[6], "120000"]);
+    line.ask(1, "a.1", 1).expect("it is held");
+    for key in [KEYS[2], KEYS[3]] {
+        assert!(line.run("PTTL", &[key]) > 60_000, "{key}");
+    }
 }
