@@ -53,8 +53,8 @@ const EXAMINED: usize = 2;
 /// calls that are made at the same time share requests: up to 11 keys in one request, which takes the server less than a
 /// millisecond. In a cluster, only keys in the same slot do. A full key delays no other.
 ///
-/// A process looks after each key that it waits for once a second, or less often behind many tickets, but makes at most 500 looks a second, as long as each
-/// key has one in 10 seconds. A look repairs what was lost: a message, a ticket, the data of the server. Waiters that
+/// A process looks after each key that it waits for once a second, or less often behind many tickets, but makes at
+/// most 500 looks a second, as long as each key has one in 10 seconds. A look repairs what was lost: a message, a ticket, the data of the server. Waiters that
 /// get no messages [poll](Semaphore::poll), in the same way at most about 1,000 times a second; with 1,000 such
 /// keys, a key may be free for a second or two before this process notices. So clusters suit fewer keys that are waited for
 /// at once. Such a process keeps its places: it has two polls, so with 1,000 keys two seconds, with 10,000 or more 20

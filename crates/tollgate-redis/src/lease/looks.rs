@@ -1,8 +1,8 @@
 //! [`Looks`]: when a process looks after the tickets of its waiters.
 //!
 //! 1. A message tells the process that a ticket fits, so it sends nothing meanwhile but a look each second, or
-//!    less often if it waits for [many](super::group) semaphores, which repairs what was lost: messages, tickets, the data of the server. A look is about the first ticket,
-//!    because a process that loses its place loses all tickets. If that one is missing, and every twenty seconds, all
+//!    less often if it waits for [many](super::group) semaphores, which repairs what was lost: messages, tickets,
+//!    the data of the server. A look is about the first ticket, because a process that loses its place loses all tickets. If that one is missing, and every twenty seconds, all
 //!    are named.
 //! 2. A process that gets no messages polls: without a subscription; for about a look after it has lost its place
 //!    although it is alive, or until a message arrives; and while the first version of the crate has leases, whose

@@ -253,16 +253,10 @@ impl Line {
 
     /// Returns the number of tickets before that of an id, or 0 if it is new, was told, or stands in front.
     fn ahead(&self, id: &str) -> u64 {
-        let place = self.tickets.values().position(|ticket| ticket.id == id);
-        let far = place.filter(|place| *place >= FRONT);
-        let is_told = |place| {
-            self.tickets
-                .values()
-                .nth(place)
-                .is_some_and(|it| it.told.is_some())
-        };
-        far.filter(|place| !is_told(*place))
-            .map_or(0, |place| place as u64)
+        let mut tickets = self.tickets.values().enumerate();
+        let ticket = tickets.find(|(_, ticket)| ticket.id == id);
+        let far = ticket.filter(|(place, ticket)| *place >= FRONT && ticket.told.is_none());
+        far.map_or(0, |(place, _)| place as u64)
     }
 
     /// Serves the line. Returns the claimed tickets that are granted, whose permits are taken; and the time after which the

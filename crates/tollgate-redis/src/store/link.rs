@@ -16,6 +16,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -210,6 +211,8 @@ pub(super) struct Link {
     pub(super) runtime: Handle,
     pub(super) pushes: Arc<Pushes>,
     state: Mutex<State>,
+    /// Whether `timeouts` may have a part, so that an answer has to take the lock.
+    has_timeouts: AtomicBool,
     /// The text of the last failure.
     failure: Mutex<Option<String>>,
 }
@@ -221,6 +224,7 @@ impl Link {
             runtime,
             pushes: Arc::new(Pushes::new()),
             state: Mutex::default(),
+            has_timeouts: AtomicBool::new(false),
             failure: Mutex::default(),
         }
     }
@@ -371,7 +375,12 @@ impl Link {
 
     /// Handles an answer to a call of a part.
     pub(super) fn answered(&self, part: u16) {
-        lock(&self.state).timeouts.remove(&part);
+        if self.has_timeouts.load(Ordering::Relaxed) {
+            let timeouts = &mut lock(&self.state).timeouts;
+            timeouts.remove(&part);
+            self.has_timeouts
+                .store(!timeouts.is_empty(), Ordering::Relaxed);
+        }
     }
 
     /// Counts a deadline that passed for a call of a part on the connection with that number. After
@@ -383,6 +392,7 @@ impl Link {
             return;
         }
         state.deadline = deadline;
+        self.has_timeouts.store(true, Ordering::Relaxed);
         let timeouts = state.timeouts.entry(part).or_default();
         *timeouts = timeouts.saturating_add(1);
         if *timeouts < TIMEOUTS {
