@@ -1,6 +1,6 @@
 //! Measures a fleet whose processes wait for the leases of one semaphore: the part of the time that they are used,
-//! the requests for each lease, the shares of the processes, the server's time, with the start and from the middle on,
-//! and the gap that a killed or a frozen waiter causes.
+//! the requests and the commands of scripts for each lease, the shares of the processes, the server's time, with the start
+//! and from the middle on, and the gap that a killed or a frozen waiter causes.
 //!
 //! ```sh
 //! cargo run --release -p fleet-audit --bin leases -- processes=8 hold=1 seconds=5
@@ -206,6 +206,23 @@ fn server_time(server: &Server) -> Outcome<f64> {
     Ok(user.ok_or("no time")? + system.ok_or("no time")?)
 }
 
+/// Returns the number of commands that scripts have made.
+fn commands(server: &Server) -> Outcome<u64> {
+    let info: String = redis::cmd("INFO")
+        .arg("commandstats")
+        .query(&mut server.connection())?;
+    let of_scripts = info.lines().filter(|line| {
+        let others = ["evalsha", "eval", "info", "script"];
+        let name = line.strip_prefix("cmdstat_").unwrap_or_default();
+        !others.iter().any(|other| name.starts_with(other))
+    });
+    let counts = of_scripts.filter_map(|line| {
+        let (count, _) = line.split_once(":calls=")?.1.split_once(',')?;
+        count.parse::<u64>().ok()
+    });
+    Ok(counts.sum())
+}
+
 fn signal(child: &Child, name: &str) -> Outcome<()> {
     let id = child.id().to_string();
     Command::new("kill").args([name, &id]).status()?;
@@ -247,7 +264,7 @@ fn measure(setup: &Setup) -> Outcome<()> {
         child.stdin.take().ok_or("no input")?.write_all(b"\n")?;
     }
     let begin = now();
-    let before = server_time(&server)?;
+    let (before, commands_before) = (server_time(&server)?, commands(&server)?);
     std::thread::sleep(Duration::from_secs(setup.seconds) / 2);
     let (event, at_event) = (now(), server_time(&server)?);
     let mut lost = Vec::new();
@@ -313,6 +330,7 @@ fn measure(setup: &Setup) -> Outcome<()> {
         all.extend(uses);
     }
     let (end, time) = (now(), server_time(&server)? - before);
+    let of_scripts = commands(&server)? - commands_before;
     for mut child in lost {
         signal(&child, "-CONT")?;
         child.kill()?;
@@ -339,11 +357,12 @@ fn measure(setup: &Setup) -> Outcome<()> {
         .take(3)
         .map(|gap| format!("{:.1}", *gap as f64 / 1e3));
     println!(
-        "{} leases, used {:.1} %, requests a lease {:.2}, least {} most {} a process, errors {errors}, \
+        "{} leases, used {:.1} %, requests a lease {:.2}, commands of scripts {:.1}, least {} most {} a process, errors {errors}, \
          server {:.1} % of a core, {steady:.1} % from the middle on, longest gaps after the middle {} ms",
         all.len(),
         used as f64 / (last - first).max(1) as f64 / setup.permits as f64 * 100.0,
         calls as f64 / all.len().max(1) as f64,
+        of_scripts as f64 / all.len().max(1) as f64,
         each.iter().min().unwrap_or(&0),
         each.iter().max().unwrap_or(&0),
         time / (end - begin) as f64 * 1e8,
